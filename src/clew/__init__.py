@@ -1,7 +1,7 @@
 """Clew finds the right context for a language model in documents and conversations, and shows where it came from.
 
-Its public names: `Engine`, the types that its verbs return, the driver protocols, the settings, the errors. Those of
-evaluation and tuning are in `clew.evaluation`, those of the design documents in `clew.compat`.
+Public names: `Engine`, the types that its verbs return, the driver protocols, the settings, the errors.
+`clew.evaluation` has the names for evaluation and tuning, `clew.compat` those of the design documents.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -208,7 +208,7 @@ __all__ = list_names(_HOMES)
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    is_apart = name in import_module("clew.evaluation").__all__  # what only evaluation and tuning use
+    is_apart = name in import_module("clew.evaluation").__all__  # a name for evaluation and tuning
     hint = f"; it is in clew.evaluation: from clew.evaluation import {name}" if is_apart else ""
     return import_name(globals(), _HOMES, name, hint=hint)
 

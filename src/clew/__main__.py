@@ -7,9 +7,9 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; an interrupt while it is imported ends it without a traceback, as later ones do.
+    """Run the command line; an interrupt ends it without a traceback, even while modules are imported.
 
-    After an interrupt the process ends at once: threads of a model that is still at work would abort it.
+    After an interrupt the process exits at once: threads of a model that is still at work would abort it.
     """
     try:
         from clew.surface.cli.app import main as run

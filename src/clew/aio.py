@@ -27,15 +27,15 @@ E = TypeVar("E", bound="Engine")
 
 
 class _Facade(Protocol):
-    """An object whose async methods are those of the object beneath."""
+    """An object whose async methods call those of `sync`."""
 
     sync: Any
 
 
 class _Verb(Generic[S, P, T]):
-    """A method of the object beneath as an async one: it runs in a thread, with the caller's context variables.
+    """An async version of a method of `sync`: it runs in a thread, with the caller's context variables.
 
-    A thread cannot be stopped: if the caller is cancelled, the method runs to its end all the same.
+    A thread cannot be stopped: if the caller is cancelled, the method still runs to its end.
     """
 
     def __init__(self, function: Callable[Concatenate[S, P], T]) -> None:
@@ -79,7 +79,7 @@ class _Stream(Generic[P, T]):
 
 
 class _Open(Generic[P]):
-    """`clew.Engine.open` as an async function that makes an engine of this module."""
+    """`clew.Engine.open` as an async function that returns an engine of this module."""
 
     def __init__(self, function: Callable[P, sync.Engine]) -> None:
         self._function = function
@@ -104,7 +104,7 @@ def _in_thread(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
 
 class ChatSession:
-    """A conversation with a collection for async callers; `sync` is the one beneath."""
+    """A conversation with a collection for async callers; `sync` is the session beneath."""
 
     def __init__(self, chat: sync_sessions.ChatSession) -> None:
         self.sync = chat
@@ -219,10 +219,10 @@ class Engine:
 
 
 async def _iterate_in_thread(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-    """Yield the items of an iterator that is advanced in a thread, so that the event loop never waits for it.
+    """Yield the items of an iterator that a thread advances, so that the event loop never waits for it.
 
-    If the reader is cancelled while the thread is at work, an EventStream is closed at once and any other iterator when
-    the thread has returned: a generator cannot be closed while it runs.
+    If the reader is cancelled while the thread is at work, an EventStream is closed at once. Any other iterator is
+    closed when the thread has returned, because a generator cannot be closed while it runs.
     """
     items = await asyncio.to_thread(start)
     close: Callable[[], None] = getattr(items, "close", lambda: None)

@@ -1,7 +1,7 @@
 """The names and signatures of the design documents, thin functions over an Engine; `Engine` itself has one dialect.
 
-Where a document and `Engine` differ (`rag_query`, `min_score`, outcomes instead of errors), this module has the
-document's way.
+Where a document and `Engine` differ (`rag_query`, `min_score`, outcomes instead of errors), this module follows the
+document.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +74,7 @@ def make_model(config: TransformerConfig) -> LLM:
 
 
 class QueryTransformer(Transformer):
-    """Turns an input into short search queries, by a model that is given or the one that its config names."""
+    """Turns an input into short search queries, by a given model or the one that its config names."""
 
     def __init__(
         self, config: TransformerConfig | None = None, provider: LLM | None = None, *, make: MakeModel = make_model
@@ -144,7 +144,7 @@ def get_context_window(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> ContextWindow:
-    """Return `Engine.window` under the document's names: `max_tokens`, and `min_score`, a cosine and then the floor."""
+    """Return `Engine.window` under the document's names; `min_score` is a cosine and replaces the relevance floor."""
     if min_score is not None:
         given = settings or engine.opened.settings
         settings = replace(given, context=replace(given.context, min_relevance=0.0, min_chance=0.0))
@@ -204,8 +204,8 @@ def query_rag_for_context(
     """Return the posts that a conversation is about: Success with text and records, or Failure: `no_hits`, `rag_error`.
 
     Small talk and unrelated talk have no hits: posts must reach the floor of `Engine.context`, or only the minimum of
-    `settings.search` where one is set. It never raises; errors are logged. Each topic is a query, however few messages
-    there are. With `return_records` the text and the records come alone, empty for both kinds of failure.
+    `settings.search` if one is set. It never raises; errors are logged. Each topic is a query, however few messages
+    there are. With `return_records` it returns only text and records, both empty for either kind of failure.
     """
     given = settings or engine.opened.settings
     by_topic = replace(given, conversation=replace(given.conversation, single_below=0))

@@ -1,4 +1,4 @@
-"""A client of the server: the verbs over HTTP, with what they reply as typed dictionaries.
+"""A client of the server: the verbs over HTTP, with typed dictionaries as replies.
 
 with Client("http://127.0.0.1:8080", key="clew_…") as client:
     for hit in client.search("what if a key is known to others?")["hits"]:

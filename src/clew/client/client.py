@@ -1,6 +1,6 @@
-"""The clients: a method for each verb that the server has, by the same name and with the same options.
+"""The clients: a method for each verb of the server, with the same name and the same options.
 
-Most are made of a request, whose constructor has their parameters; those of files take several steps.
+Most are made from a request, whose constructor has their parameters; methods for files take several steps.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -23,14 +23,14 @@ T = TypeVar("T")
 Now = TypeVar("Now")
 Later = TypeVar("Later")
 
-MAX_FILES = 100  # of one request, as the server has it
-MAX_BYTES = 32 * 1024 * 1024  # of one request of several files: half of what a server takes by default
+MAX_FILES = 100  # of one request, the server's limit
+MAX_BYTES = 32 * 1024 * 1024  # of one request with several files: half of what a server takes by default
 Named = tuple[str, Path]  # the name that a file gets on the server, and the file
 
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """The files to be uploaded, what of a folder was passed over, and what cannot be read."""
+    """The files to upload, the entries that were passed over, and the entries that cannot be read."""
 
     files: tuple[Named, ...]
     passed_over: tuple[dict[str, Any], ...]
@@ -38,10 +38,10 @@ class FoundFiles:
 
 
 def find_files(sources: Sequence[Path]) -> FoundFiles:
-    """Find the files at paths; a folder is walked as `Engine.add` does. SourceError if a path does not exist.
+    """Find the files at paths; a folder is walked as `Engine.add` does. Raises SourceError if a path does not exist.
 
-    A file is named by its path where that is a relative one below the working directory, else by its last part; the
-    files of a folder by that of the folder and their paths in it.
+    A file is named by its path if that is relative and below the working directory, else by its last part. Files of a
+    folder are named by the name of the folder and their paths in it.
     """
     files: dict[str, Path] = {}
     passed_over: list[dict[str, Any]] = []
@@ -62,7 +62,7 @@ def find_files(sources: Sequence[Path]) -> FoundFiles:
 
 
 def split_files(files: Sequence[Named]) -> Iterator[list[Named]]:
-    """Split the files into parts, none with more than a server takes at a time."""
+    """Split the files into batches that a server takes in one request."""
     part: list[Named] = []
     size = 0
     for each in files:
@@ -77,7 +77,7 @@ def split_files(files: Sequence[Named]) -> Iterator[list[Named]]:
 
 
 def _walk(folder: Path) -> Iterator[Path | SourceError | PassedOver]:
-    """Yield the files of a folder; one that is a chat export with all that belongs to it."""
+    """Yield the files of a folder; a chat export with all the files that belong to it."""
     from clew.index.walk import files as walk  # the readers take time to import
 
     for found in walk.find_files([folder]):
@@ -94,7 +94,6 @@ def _walk(folder: Path) -> Iterator[Path | SourceError | PassedOver]:
 
 
 def _make_name(source: Path, file: Path) -> str:
-    """Make the name of a file that was found at a source."""
     inside = "" if file == source else file.relative_to(source).as_posix()
     above = source if not source.is_absolute() and ".." not in source.parts else Path(source.resolve().name)
     return "/".join(part for part in (above.as_posix(), inside) if part not in ("", "."))
@@ -106,10 +105,10 @@ _COUNTS = ("skipped", "chunks", "embedded", "reused", "seconds", "dropped", "cos
 
 
 def _enqueue_add(*sources: str | Path) -> Steps[list[JobReply]]:
-    """Upload files and folders and names web addresses to the server; return the jobs that add them.
+    """Upload files and folders, and name web addresses to the server; return the jobs that add them.
 
-    A relative path becomes the address of its document, of an absolute one the last part; the files of a folder keep
-    their paths in it. More files than the server takes at a time are several jobs.
+    A relative path becomes the address of its document; of an absolute path, only the last part does. The files of a
+    folder keep their paths in it. More files than the server takes at a time become several jobs.
     """
     return (yield from _enqueue(sources, find_files(_list_paths(sources))))
 
@@ -148,7 +147,7 @@ def _enqueue(sources: Sequence[str | Path], found: FoundFiles) -> Steps[list[Job
 
 
 def _merge_reports(reports: Sequence[Mapping[str, Any]], found: FoundFiles) -> ReportReply:
-    """Merge the reports of several jobs, and what the client itself did not upload."""
+    """Merge the reports of several jobs, and the entries that the client itself did not upload."""
     merged: dict[str, Any] = {name: [item for each in reports for item in each[name]] for name in _LISTS}
     merged["failed"] += found.failed
     merged["passed_over"] += found.passed_over
@@ -177,7 +176,7 @@ def _is_url(source: str | Path) -> bool:
 
 
 class Method(Generic[P, Now, Later]):
-    """A request as a method that sends it: what a Client returns now, an AsyncClient later."""
+    """A method that sends a request: a Client returns the result, an AsyncClient an awaitable of it."""
 
     def __init__(self, make: Callable[P, Any], send: Literal["_run", "_iterate", "_stream"], shown: Signature) -> None:
         self._make = make
@@ -257,7 +256,7 @@ def _write_docstring(make: Any) -> str:
 
 
 class Verbs:
-    """The verbs, for whatever sends them."""
+    """The verbs of both clients."""
 
     search = verb(q.Search)
     search_many = verb(q.SearchMany)

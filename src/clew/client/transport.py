@@ -1,4 +1,4 @@
-"""How the clients send requests: one connection pool, errors as those of the library, events as they come."""
+"""The transport of the clients: one connection pool, errors of the library's own types, events as they come."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from clew.core.filter import EVERYTHING, Filter, filter_to_json
 from clew.core.requests import Request, list_options
 
 Event = tuple[str, dict[str, Any]]  # its name and its data
-PAGE_ROWS = 1000  # rows that are asked for at a time
+PAGE_ROWS = 1000  # rows to ask for at a time
 File = tuple[str, tuple[str, IO[bytes]]]
 _NOT_SENT = frozenset({"sections", "hash", "stamp", "summary", "summary_by", "created", "updated", "language"})
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Sent(Generic[T]):
-    """A request as HTTP has it, and how its result is read from the JSON of the reply."""
+    """An HTTP request, and the function that reads its result from the JSON of the reply."""
 
     method: str
     path: str
@@ -37,18 +37,18 @@ class Sent(Generic[T]):
     read: Callable[[Any], T] = lambda reply: reply
 
 
-Steps = Generator[Sent[Any] | float, Any, T]  # requests, each of which is given its result; a number is a pause
+Steps = Generator[Sent[Any] | float, Any, T]  # yields requests and gets their results; a number is a pause in seconds
 
 
 @dataclass(frozen=True)
 class Done(Generic[T]):
-    """The end of several steps."""
+    """The end of the steps, with their result."""
 
     result: T
 
 
 def advance(steps: Steps[T], result: Any) -> Sent[Any] | float | Done[T]:
-    """Give the result of a step, and return the next one."""
+    """Send the result of a step to the steps, and return the next one."""
     try:
         return steps.send(result)
     except StopIteration as end:
@@ -56,7 +56,7 @@ def advance(steps: Steps[T], result: Any) -> Sent[Any] | float | Done[T]:
 
 
 def make_sent(asked: Request[T], **more: Any) -> Sent[T]:
-    """Make what is sent for a request: its fields in the path and the body, or the query string; `more` besides."""
+    """Make the HTTP request: the fields of a request, and `more`, in its path and its body or query string."""
     given = {
         each.option.wire or each.name: _to_wire(value)
         for each in list_options(type(asked), "http")
@@ -73,13 +73,13 @@ def make_sent(asked: Request[T], **more: Any) -> Sent[T]:
 
 
 def make_page(asked: Request[Any], cursor: str | None) -> Sent[tuple[list[Any], str | None]]:
-    """Make what is sent for the part of a list at a cursor; its rows, and the next cursor."""
+    """Make the HTTP request for the page of a list at a cursor; it returns the rows and the next cursor."""
     sent = make_sent(asked, limit=PAGE_ROWS, cursor=cursor)
     return Sent(sent.method, sent.path, params=sent.params, read=lambda page: (page[asked.part], page["cursor"]))
 
 
 def quote_name(name: str) -> str:
-    """Quote a name as one part of a path: a slash in it leads nowhere else."""
+    """Quote a name as one segment of a path, slashes included."""
     if name in (".", ".."):
         raise SettingsError(f"{name!r} cannot be asked for over HTTP; give another id or name")
     return quote(name, safe="")
@@ -102,7 +102,7 @@ def _to_wire(value: Any) -> Any:
 
 
 def _filter_to_wire(where: Filter) -> dict[str, Any] | None:
-    """Return a Filter as the server takes it. Filters joined by `or` and `and` are for keys."""
+    """Return a Filter as the server takes it; only keys can have filters joined by `or` and `and`."""
     if where == EVERYTHING:
         return None
     if where.any_of is not None or where.all_of:
@@ -169,7 +169,7 @@ class Transport:
             return step.result
 
     def _iterate(self, asked: Request[T]) -> Iterator[T]:
-        """Yield the rows of a list, fetched a part at a time."""
+        """Yield the rows of a list, fetched page by page."""
         cursor: str | None = None
         while True:
             rows, cursor = self._run(make_page(asked, cursor))
@@ -178,7 +178,7 @@ class Transport:
                 return
 
     def _stream(self, made: Sent[Any]) -> Iterator[Event]:
-        """Yield the events of a reply; an event that is an error is raised."""
+        """Yield the events of a reply; raise an error event."""
         events = EventReader()
         try:
             with self._http.stream(**make_arguments(made, self._query)) as reply:
@@ -223,7 +223,7 @@ class AsyncTransport:
             return step.result
 
     async def _iterate(self, asked: Request[T]) -> AsyncIterator[T]:
-        """Yield the rows of a list, fetched a part at a time."""
+        """Yield the rows of a list, fetched page by page."""
         cursor: str | None = None
         while True:
             rows, cursor = await self._run(make_page(asked, cursor))
@@ -233,7 +233,7 @@ class AsyncTransport:
                 return
 
     async def _stream(self, made: Sent[Any]) -> AsyncIterator[Event]:
-        """Yield the events of a reply; an event that is an error is raised."""
+        """Yield the events of a reply; raise an error event."""
         events = EventReader()
         try:
             async with self._http.stream(**make_arguments(made, self._query)) as reply:
@@ -248,13 +248,13 @@ class AsyncTransport:
 
 
 class EventReader:
-    """Reads server-sent events line by line."""
+    """A line-by-line reader of server-sent events."""
 
     def __init__(self) -> None:
         self._name = ""
 
     def read_line(self, line: str) -> Iterator[Event]:
-        """Yield the event that a line completes, if it does; an event that is an error is raised."""
+        """Yield the event that a line completes, if any; raise an error event."""
         field, _, value = line.partition(": ")
         if field == "event":
             self._name = value
@@ -273,7 +273,7 @@ def make_http_options(url: str, key: str, timeout: float) -> dict[str, Any]:
 
 
 def make_arguments(made: Sent[Any], query: Mapping[str, str]) -> dict[str, Any]:
-    """Make a request as the HTTP client takes it."""
+    """Return the arguments of a request for the HTTP client."""
     return {
         "method": made.method,
         "url": made.path,

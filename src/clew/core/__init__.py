@@ -1,1 +1,1 @@
-"""What all layers share: types, protocols, errors, settings, text, time, trace and usage. Imports nothing above it."""
+"""The base of all layers: types, protocols, errors, settings, text, time, trace and usage. Imports nothing above it."""

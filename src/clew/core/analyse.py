@@ -1,19 +1,19 @@
-"""The analyser: the terms of a stored text in its language, and those of a query in the languages of a collection.
+"""The analyser: the terms of a stored text in its language, and of a query in all languages of a collection.
 
-It runs on the write path for each chunk and on the read path for each query, so that lexical search is the same in
-every store. Tokens and their parts are those of `clew.core.text`. Then, by language and script:
+It runs for each chunk that is written and each query, so that lexical search is the same in every store.
+`clew.core.text` splits texts into tokens and their parts. Then, by language and script:
 
-- a word is stemmed by the Snowball stemmer of its language, where there is one, and loses its diacritics; a word of
-  another script than the text's is stemmed in the language that is usual for that script;
+- A word is stemmed by the Snowball stemmer of its language, if there is one, and loses its diacritics. A word in
+  another script than the text's is stemmed in the usual language of that script.
 - Han characters are terms, and so are bigrams of Han and kana (on XQuAD zh .971, against .963 for bigrams alone and
-  .964 for the words of jieba); Hangul is split into bigrams;
-- Thai and other alphabets without spaces are split into 3- and 4-grams: German and English without their spaces are
-  found by these as well as by words, and by bigrams far worse (-14 and -23 nDCG points);
-- Turkish has a dotted and a dotless i, and an apostrophe before the endings of names;
-- Vietnamese is written with tone marks, which tell words apart, and often typed without: both forms are terms, and a
-  query without marks finds either.
+  .964 for the words of jieba). Hangul is split into bigrams.
+- Thai and other alphabets without spaces are split into 3- and 4-grams. In a test on German and English without spaces
+  these found as much as words did; bigrams were far worse (-14 and -23 nDCG points).
+- Turkish has a dotted and a dotless i, and an apostrophe before the endings of names.
+- Vietnamese words differ by tone marks, but are often typed without. Both forms are terms, so that a query without
+  marks finds either.
 
-A stored text also has a term that names its language, by which a store counts the chunks of each.
+A stored text also has a term for its language, by which a store counts chunks per language.
 """
 
 import re
@@ -43,24 +43,24 @@ from clew.core.text import (
     strip_diacritics,
 )
 
-UNKNOWN = "und"  # the ISO 639 code of a language that is not known; it is analysed as English
+UNKNOWN = "und"  # the ISO 639 code for an unknown language, analysed as English
 DEFAULT = "en"
 _TURKIC = frozenset({"tr", "az"})
 _TURKISH_I = str.maketrans({"İ": "i", "I": "ı"})
 _ALPHABETIC = "\u0e01-\u109f\u1780-\u17d3"  # scripts without spaces whose signs are letters: Thai, Lao, Burmese, Khmer
 _PART = compile_pattern(rf"([{_ALPHABETIC}]+)|([\uac00-\ud7af]+)|([^{_ALPHABETIC}\uac00-\ud7af]+)")
 _GRAMS = (3, 4)
-_MAX_WORD_CHARS = 64  # of a word whose terms are remembered
-_UNMARKED = "~"  # before a Vietnamese word that has lost its marks; no other term has it
+_MAX_WORD_CHARS = 64  # longest word whose terms are cached
+_UNMARKED = "~"  # prefix of a Vietnamese word without its marks; no other term has it
 
 
 def make_language_term(code: str) -> str:
-    """Make the term that every chunk of a language has; no word is written like it."""
+    """Make the term that marks every chunk of a language; no word looks like it."""
     return f"language:{code}"
 
 
 def analyse_text(text: str, language: str) -> dict[str, int]:
-    """Count the terms of a stored text in a language; never empty if the text has a letter or a digit."""
+    """Count the terms of a stored text in a language; not empty if the text has a letter or digit."""
     language = DEFAULT if language == UNKNOWN else language
     if found := Counter(list_terms(text, language)):
         return found
@@ -68,9 +68,9 @@ def analyse_text(text: str, language: str) -> dict[str, int]:
 
 
 def list_terms(text: str, language: str) -> list[str]:
-    """List the terms of a text in a language as often as they occur; none if it has stop words alone."""
+    """List the terms of a text in a language, repeated as they occur; empty if it has only stop words."""
     spaced, runs = split_runs(text)
-    words = spaced.replace(", ", " ").replace(". ", " ").split()  # a word and its comma are no other word
+    words = spaced.replace(", ", " ").replace(". ", " ").split()  # one cache entry with and without a comma
     found = list(chain.from_iterable(map(_get_term_table(language).__getitem__, words)))
     if runs:
         found += _make_terms(chain.from_iterable(map(_split_run, runs)), language)
@@ -79,14 +79,12 @@ def list_terms(text: str, language: str) -> list[str]:
 
 @cache
 def _get_term_table(language: str) -> Memo[str, tuple[str, ...]]:
-    """Return the terms of each word in a text of a language."""
-
     def make(word: str) -> tuple[str, ...]:
         if is_plain and (piece := fold_plain_word(word)):
             return (term,) if (term := _make_term(piece, language)) else ()
         return tuple(_make_terms(_expand(word, language), language))
 
-    is_plain = language not in _TURKIC  # an ASCII word is one piece, in lower case; nor has it marks to lose
+    is_plain = language not in _TURKIC  # elsewhere an ASCII word is one piece, in lower case, without marks
     return Memo(make, max_key=_MAX_WORD_CHARS)
 
 
@@ -99,9 +97,9 @@ def _make_terms(pieces: Iterable[str], language: str) -> Iterator[str]:
 
 
 def analyse_query(text: str, languages: Sequence[str], *, own: str = "") -> Counter[tuple[str, ...]]:
-    """Return the words of a query, each as its terms in the languages, and how often it occurs.
+    """Count the words of a query, each as the tuple of its terms in the languages.
 
-    A word is left out where it is a stop word in all of them, or in the query's `own` language.
+    Stop words of all these languages, or of the query's `own` language, are left out.
     """
     codes = [*dict.fromkeys(DEFAULT if code == UNKNOWN else code for code in languages)] or [DEFAULT]
     by_language = [list(_list_pieces(text, code)) for code in codes]
@@ -118,7 +116,7 @@ def analyse_query(text: str, languages: Sequence[str], *, own: str = "") -> Coun
 
 
 def _make_variants(word: Sequence[tuple[str, str]], own: str, *, is_marked: bool) -> tuple[str, ...]:
-    """Make the terms of a word in each language, without repetition; none if it is left out."""
+    """Make the distinct terms of a word in its languages; empty for a stop word."""
     if own and not _make_term(word[0][0], own):
         return ()
     terms = [term for piece, code in word if (term := _make_term(piece, code))]
@@ -128,7 +126,7 @@ def _make_variants(word: Sequence[tuple[str, str]], own: str, *, is_marked: bool
 
 
 def _list_pieces(text: str, language: str) -> Iterator[str]:
-    """List the case-folded pieces of every token of the text, and of what is written without spaces."""
+    """Yield the case-folded pieces of every token, and of text without spaces."""
     spaced, runs = split_runs(text)
     for word in spaced.split():
         yield from _expand(word, language)
@@ -137,7 +135,7 @@ def _list_pieces(text: str, language: str) -> Iterator[str]:
 
 
 def _expand(word: str, language: str) -> Iterable[str]:
-    """Expand what stands between two spaces to the pieces of its tokens."""
+    """Expand a string without spaces to the pieces of its tokens."""
     if language in _TURKIC:
         return chain.from_iterable(map(_expand_turkic, TOKEN.findall(word)))
     return expand_word(word)
@@ -145,7 +143,7 @@ def _expand(word: str, language: str) -> Iterable[str]:
 
 @lru_cache(maxsize=1 << 12)
 def _expand_turkic(token: str) -> tuple[str, ...]:
-    """Expand a Turkish token to its pieces: a name loses its ending (İstanbul'da)."""
+    """Expand a Turkish token to its pieces; a name loses its ending (İstanbul'da)."""
     head, *ending = re.split("['’]", token, maxsplit=1)
     return expand_token((head if ending and len(head) > 1 else token).translate(_TURKISH_I))
 
@@ -167,7 +165,7 @@ def _split_run(run: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _make_term(piece: str, language: str) -> str:
-    """Make the term of a piece in a text of a language; "" if it is a stop word."""
+    """Make the term of a piece in a text of a language; empty for a stop word."""
     script = find_script(piece[0])
     if script not in list_scripts(language):
         language = USUAL_LANGUAGE.get(script, "")

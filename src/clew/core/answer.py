@@ -1,4 +1,4 @@
-"""An answer: its text, its citations, and the verdict on each of its sentences."""
+"""An answer: its text, its citations, and a verdict on each sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,21 +11,20 @@ SupportVerdict = Literal["supported", "unsure", "unsupported"]
 MARKS: Mapping[SupportVerdict, str] = {"supported": "", "unsure": "[not sure]", "unsupported": "[not supported]"}
 NO_ANSWER = "No passage clearly answers this."
 CLOSEST = f"{NO_ANSWER} The closest:"  # before passages that may answer
-NOT_CHECKED = "[not checked]"  # the mark of a sentence whose meaning the verifier cannot read
+NOT_CHECKED = "[not checked]"  # the mark of a sentence in a language that the verifier does not know
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSentence:
     """A sentence of an answer without its citation marks, and whether the passages support it.
 
-    `citations` are what supports it. Otherwise `reason` says what is wrong, `contradicted_by` cites what the passages
-    say instead, where a fact or a quote differs, and else `nearest` what they say that is most like it. `is_read` is
-    False where the verifier does not read the language: only quotes, numbers, dates, codes, names and terms were then
-    checked, `reason` says so, and the text has the mark "[not checked]". A sentence that only introduces others or says
-    that something was not found, claims nothing and has no citations. `shown` is False where `answer.unsupported`
-    removed it. `support` is the chance that the passages say it: the verifier's, 1 where it stands there verbatim, 0
-    where a quote, an address or an amount is wrong, by the rules alone what their verdict is worth; None of a sentence
-    that claims nothing.
+    `citations` cite the supporting passages. For an unsupported sentence, `reason` says what is wrong;
+    `contradicted_by` cites passages with a different fact or quote, `nearest` otherwise the most similar passage.
+    `is_read` is False if the verifier does not know the language: only quotes, numbers, dates, codes, names and terms
+    were checked, `reason` says so, and the text has the mark "[not checked]". A sentence without a claim (an
+    introduction, or "not found") has no citations and a `support` of None. `shown` is False if `answer.unsupported`
+    removed the sentence. `support` is the probability that the passages support the sentence: 1 for a verbatim match, 0
+    for a wrong quote, address or amount, otherwise from the verifier (with rules alone, from their verdict).
     """
 
     text: str
@@ -43,9 +42,9 @@ class AnswerSentence:
 class AnswerPart:
     """A passage shown by an answer without a model, and the words in it that the reader chose.
 
-    `passage` is the text of a page as it stands there, without footnote marks, or messages, each after its author and
-    time. `passage[slice(*highlight)]` is the chosen part. `citation` cites the passage, with the page, line or second
-    at which the chosen part begins; in a conversation it cites the chosen message alone, with its author and time.
+    `passage` is the verbatim text of a page without footnote marks, or messages, each after its author and time.
+    `passage[slice(*highlight)]` is the chosen part. `citation` cites the passage, with the page, line or second at
+    which the chosen part begins; in a conversation it cites only the chosen message, with its author and time.
     """
 
     passage: str
@@ -60,7 +59,7 @@ class AnswerPart:
 
 @dataclass(frozen=True, slots=True)
 class RemovedSentence:
-    """A sentence of the model that was removed, and why; with `kept` it stays, and only its citation was corrected."""
+    """A sentence removed from the model's answer, and why. `kept`: it stays, only its citation was corrected."""
 
     text: str
     reason: str
@@ -69,16 +68,16 @@ class RemovedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with citation marks: [1] is the first of the citations. `found` is False if there is no answer; without
-    a model the text may then show the closest passage, as such, and the citations hold it.
+    """An answer with citation marks: [1] is the first of the citations.
 
-    In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is,
-    without a model, the calibrated probability that the passages answer the question, and with one the mean `support`
-    of the sentences that are shown. `reason` says why nothing was found, that a newer message may speak of what is
-    quoted, or why an agent stopped early. With a `fault`, the model broke off or was cut off: the answer holds what
-    came before. `parts` are the passages that the text shows without a model. `searched` is the question as it was
-    understood with the conversation, where that is not as it was asked. `sentences` are those of a language model, each
-    with its verdict; in the text, those that are not supported carry a mark.
+    In a session, and by an agent, [2] is instead the document with that number in `numbers`.
+
+    `found` is False if there is no answer; without a model, text and citations may then show the closest passage.
+    `confidence` without a model: the calibrated probability that the passages answer the question. With a model: the
+    mean `support` of the shown sentences. `reason` says why nothing was found, that a newer message may concern the
+    quoted text, or why an agent stopped early. `fault`: the model failed or was cut off; the answer has the text until
+    then. `parts` are the passages shown without a model. `searched` is the question rewritten with the conversation, if
+    that changed it. `sentences` are the model's, each with a verdict; the text marks unsupported ones.
     """
 
     question: str
@@ -102,7 +101,7 @@ class Answer:
 
 
 def explain_cut_off(finish_reason: str, max_tokens: int) -> str:
-    """Explain why a reply is incomplete, by the provider's reason to end it; empty where it is complete."""
+    """Explain why the provider ended a reply early; empty for a complete reply."""
     if finish_reason == "length":
         return f"the reply was cut off at {max_tokens} tokens; raise the limit (answer.max_tokens)"
     return "the provider's content filter stopped the reply" if finish_reason == "content_filter" else ""

@@ -1,4 +1,4 @@
-"""Who said it and when: how a message is named wherever it is shown to a person or a model."""
+"""Attributions: the author and time of a message, as shown to people and models."""
 
 import re
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from clew.core.time import assume_utc
 from clew.core.unicode import fold_look
 
 REPLY = "↪"
-GUESSED_REPLY = "↪?"  # where nobody marked it as a reply
+GUESSED_REPLY = "↪?"  # an inferred reply, not marked by the author
 UNDATED = "undated"
 _GAP = r"[^\S\n]*"
-TIME_PATTERN = (  # of what fold_look returns
+TIME_PATTERN = (  # matches text folded by `fold_look`
     rf"(?:\d{{4}}{_GAP}-{_GAP}\d\d{_GAP}-{_GAP}\d\d{_GAP}T?{_GAP}\d\d{_GAP}:{_GAP}\d\d{_GAP}(?:Z|UTC)?"
-    rf"{_GAP}(?!{_GAP}:\d\d(?!\d))|{UNDATED}){_GAP}"  # a time with seconds is that of a log
+    rf"{_GAP}(?!{_GAP}:\d\d(?!\d))|{UNDATED}){_GAP}"  # a time with seconds comes from a log
 )
 _FORGED = compile_pattern(rf"{TIME_PATTERN}|{REPLY}|^\[\s*\d+\s*\]|\(\s*source\s*:|-{{3,}}", re.IGNORECASE)
 _SIGNS = f",:;()[]{REPLY}\u201a"
@@ -24,10 +24,10 @@ _SIGNS = f",:;()[]{REPLY}\u201a"
 
 @dataclass(frozen=True, slots=True)
 class PassageMessage:
-    """A message in a passage: who wrote it, when, and as much of its text as the passage has.
+    """A message in a passage: its author, time, and the part of its text in the passage.
 
-    `reply_to` is the id of the message that it answers; `guessed`: that was inferred, not marked by the author. `gap`
-    is the mark of messages left out before it.
+    `reply_to` is the id of the message that it answers; `guessed`: inferred, not marked by the author. `gap` is the
+    mark for messages omitted before it.
     """
 
     id: str
@@ -41,12 +41,12 @@ class PassageMessage:
 
     @property
     def reply_mark(self) -> str:
-        """The arrow before a reply and its space; empty for no reply."""
+        """The arrow and space before a reply; empty if the message is no reply."""
         return format_reply_mark(is_reply=self.reply_to is not None, guessed=self.guessed)
 
 
 def format_name(name: object) -> str:
-    """Format a name on one line; if it looks like who, when or where of another message, its signs become dots."""
+    """Format a name on one line; replace its punctuation by dots if it imitates the attribution of another message."""
     line = " ".join(str(name).split())
     look = fold_look(line)
     if not _FORGED.search(look):
@@ -58,7 +58,7 @@ def format_name(name: object) -> str:
 def make_passage_message(
     meta: Mapping[str, Any], at: datetime | None, text: str, *, gap: str = ""
 ) -> PassageMessage | None:
-    """Make the message of a chunk by its metadata and time; None where the chunk is not one of a message."""
+    """Make the message of a chunk from its metadata and time; None if the chunk is not from a message."""
     if not meta.get("message"):
         return None
     reply_to = meta.get("reply_to")
@@ -75,18 +75,18 @@ def make_passage_message(
 
 
 def format_attribution(author: str, at: datetime | None) -> str:
-    """Format who and when on one line: `ana, 2026-03-10 09:30`, the time in UTC; empty where neither is known."""
+    """Format author and time (UTC) on one line: `ana, 2026-03-10 09:30`; empty if neither is known."""
     name = format_name(author)
     when = f"{assume_utc(at).astimezone(UTC):%Y-%m-%d %H:%M}" if at else UNDATED if name else ""
     return ", ".join(filter(None, (name, when)))
 
 
 def format_reply_mark(*, is_reply: bool, guessed: bool) -> str:
-    """Format the arrow before a reply and its space, with a question mark if it was guessed; empty for no reply."""
+    """Format the arrow and space before a reply, with a question mark if it was guessed; empty if it is no reply."""
     return f"{GUESSED_REPLY if guessed else REPLY} " if is_reply else ""
 
 
 def format_said(author: str, at: datetime | None, text: str) -> str:
-    """Format the text of a message after who wrote it and when."""
+    """Format a message as `author, time: text`."""
     named = format_attribution(author, at)
     return f"{named}: {text}" if named else text

@@ -1,8 +1,8 @@
-"""What the cosines of an embedder mean in a collection: how unrelated texts score, and how a text scores with itself.
+"""The calibration of an embedder's cosines in a collection: the scores of unrelated texts and of a text with itself.
 
 Cosines are not comparable across models and languages: unrelated texts score .45 with one model and .05 with another,
 and more in a language that the model does not know. A calibration is measured once on a sample of the collection and
-stored with it, so that numbers made with it stay the same while the collection grows.
+stored with it, so that relevance stays the same while the collection grows.
 """
 
 import base64
@@ -16,25 +16,25 @@ from clew.core.types import Vector
 
 VERSION = 1
 MIN_REACH, MAX_DIFFERENCE = 1e-3, 2.0  # of cosines
-MAX_SQUARE = 1.01  # of the length of a mean of unit vectors
+MAX_SQUARE = 1.01  # of the squared length of a mean of unit vectors
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """The background of an embedder's cosines in a collection.
 
-    The cosine of a query with an unrelated chunk is about `background(query)`. A sentence scores on average `reach`
-    above the background with the chunk that it is taken from, so that (cosine − background) / reach is about 0 for an
-    unrelated chunk and 1 for that one, whatever the model. `spread` is the deviation of unrelated chunks: the smaller
-    `reach` is beside it, the less the model knows of the language.
+    The cosine of a query with an unrelated chunk is about `background(query)`. A sentence and its own chunk score on
+    average `reach` above the background. So (cosine − background) / reach is about 0 for an unrelated chunk and 1 for
+    the sentence's own, whatever the model. `spread` is the standard deviation of unrelated chunks: the smaller `reach`
+    is in comparison, the less the model knows the language.
     """
 
     embedder: str
     reach: float
     spread: float
-    mean: float = 0.0  # of unrelated cosines, where there is no centre
+    mean: float = 0.0  # of unrelated cosines, if there is no centre
     centre: Vector | None = field(default=None, compare=False)  # the mean vector of the sample
-    chunks: int = 0  # in the sample; 0: nothing was measured
+    chunks: int = 0  # in the sample; 0: not measured
     version: int = VERSION
 
     def background(self, query: Vector) -> float:
@@ -46,16 +46,16 @@ class Calibration:
         return (cosines - background) / self.reach
 
     def to_json(self) -> str:
-        """Write the calibration as text, for a store to keep."""
+        """Write the calibration as JSON, for a store to keep."""
         centre = "" if self.centre is None else base64.b64encode(self.centre.astype("<f4").tobytes()).decode()
         values = {"reach": self.reach, "spread": self.spread, "mean": self.mean, "chunks": self.chunks}
         return json.dumps({"version": self.version, "embedder": self.embedder, **values, "centre": centre})
 
     @classmethod
     def from_json(cls, text: str, embedder: str, dim: int | None = None) -> "Calibration | None":
-        """Read the calibration from a text that a store kept; None if there is none for this embedder and version.
+        """Parse a calibration that `to_json` wrote; None if there is none for this embedder and version.
 
-        dim: The width of its vectors, where all of it is to be checked: ValueError unless it can be used as it is.
+        dim: The dimension of the embedder. With it, every value is checked; ValueError if one is invalid.
         """
         try:
             kept = json.loads(text) if text else {}
@@ -82,7 +82,7 @@ class Calibration:
 
 
 def assume_calibration(embedder: str, min_similarity: float) -> Calibration:
-    """Assume the calibration of an embedder that was not measured: only its cosine of unrelated texts is known."""
+    """Assume a calibration for an embedder that was not measured, from its cosine of unrelated texts."""
     min_similarity = min(max(min_similarity, -1.0), 0.99) if min_similarity == min_similarity else 0.0
     return Calibration(
         embedder, reach=0.5 * (1 - min_similarity), spread=0.1 * (1 - min_similarity), mean=min_similarity

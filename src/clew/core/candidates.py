@@ -1,4 +1,4 @@
-"""Candidates: what the rankings of a query found, in columns, so that only the hits that are shown are read."""
+"""Candidates: the chunks found by the rankings of a query, in columns, so that only the final hits are read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from clew.core.types import Hit
 
 
 class Gone(LookupError):
-    """A chunk that was found was removed before it was read."""
+    """A found chunk was removed before it could be read."""
 
 
 class Ranking(NamedTuple):
-    """A ranking to make: how many chunks by the vector and how many by the terms, of those that a filter admits."""
+    """A requested ranking: a filter, and how many chunks to find by the vector and by the terms."""
 
     where: Filter
     near: int
@@ -24,7 +24,7 @@ class Ranking(NamedTuple):
 
 
 class ThreadPlace(NamedTuple):
-    """Where a message is: the number of its thread, its own in the thread, its id, and the one it answers, if any."""
+    """The position of a message: the thread's number, its number in the thread, its id, its parent's id, its text."""
 
     thread: int
     number: int
@@ -34,29 +34,29 @@ class ThreadPlace(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A chunk in a ranking, by its id, and its score there."""
+    """The id of a chunk in a ranking, and its score there."""
 
     id: str
     score: float
 
 
-ReadHits = Callable[[Sequence[int]], list[Hit]]  # those at some places
-ReadThreads = Callable[[Sequence[int]], list[ThreadPlace]]  # of the messages at some places
+ReadHits = Callable[[Sequence[int]], list[Hit]]  # by place in `Candidates`
+ReadThreads = Callable[[Sequence[int]], list[ThreadPlace]]  # for the messages at these places
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The chunks that the rankings of one query found, or that were asked for by their ids, each once.
+    """The distinct chunks that the rankings of one query found, or that were requested by id.
 
-    near, matching: The places of the chunks that each ranking found by the vector, and by the terms, best first.
-    by_words: The BM25 scores of those that were found by the terms, by place.
-    cosines: nan where a vector is still to be made.
-    shares, strengths: The `TermMatch` of each.
-    read_hits, read_threads: Read what is at some places, in their order, not scored; Gone if one is removed meanwhile.
+    near, matching: For each ranking, the places of the chunks found by the vector and by the terms, best first.
+    by_words: The BM25 scores of the chunks found by the terms, by place.
+    cosines: nan for a chunk whose vector is pending.
+    shares, strengths: The `TermMatch` of each chunk.
+    read_hits, read_threads: Read the hits or threads at some places, in order, unscored; Gone if one was removed.
     """
 
     ids: Sequence[str]
-    is_message: NDArray[np.bool_]  # or a part of one
+    is_message: NDArray[np.bool_]  # whole or a part of one
     near: Sequence[Sequence[int]]
     matching: Sequence[Sequence[int]]
     by_words: Mapping[int, float]

@@ -1,4 +1,4 @@
-"""Citations and contexts: the position of a quote in a version of a document, and passages merged from hits."""
+"""Citations and contexts: quotes with their position in a version of a document, and passages merged from hits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,9 +16,8 @@ CitationStatus = Literal["stands", "moved", "changed", "gone"]
 class Citation:
     """A quote and its position: `document.text[start:end]` in that version; the other fields are for the reader.
 
-    A message of a conversation is cited with its author and time. Elsewhere `section` is the path of headings above the
-    quote, and `page` or `line` the number of the page or line that it begins on, where they are known; `second` is the
-    second of a recording at which it begins.
+    In a conversation, the citation has the author and time of the message. Elsewhere `section` is the path of headings
+    above the quote; `page`, `line` or `second` (of a recording), where known, say where it begins.
     """
 
     document: str
@@ -40,7 +39,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class CitationCheck:
-    """The result of checking a citation against the current document; `start` is where the quote stands now."""
+    """The result of checking a citation against the current document; `start` is the quote's position now."""
 
     citation: Citation
     standing: CitationStatus
@@ -48,21 +47,20 @@ class CitationCheck:
 
 
 def hash_quote(quote: str) -> str:
-    """Hash a quote, so that a citation detects any change of it."""
+    """Hash a quote, so that a citation detects any change."""
     return digest("quote", quote)
 
 
 def check_citation(citation: Citation, text: str | None) -> CitationCheck:
-    """Check a citation against the current text of its document, None if the document is gone.
+    """Check a citation against the current text of its document; None as text means that the document is gone.
 
-    It "stands" while the same text is at the same position, whatever else has changed, and has "moved" if the text is
-    found elsewhere, which needs the quote itself; otherwise it has "changed". So has one whose
-    quote does not have its hash.
+    "stands": the same text is at the same position. "moved": the quote is elsewhere in the text (needs `quote`).
+    "changed": neither, or the quote does not match its own hash.
     """
     if text is None:
         return CitationCheck(citation, "gone")
     if citation.quote and hash_quote(citation.quote) != citation.hash:
-        return CitationCheck(citation, "changed")  # the quote itself is not the one that was cited
+        return CitationCheck(citation, "changed")  # the quote was altered
     if hash_quote(text[citation.start : citation.end]) == citation.hash:
         return CitationCheck(citation, "stands", citation.start)
     if citation.quote and citation.quote in text:
@@ -82,10 +80,9 @@ def _find_occurrences(quote: str, text: str) -> list[int]:
 class MergedChunk:
     """A passage of merged hits; `spans` are its positions in the document, from which `text` is read.
 
-    `avg_similarity` is the mean similarity of the hits that have one. `copies` are hits of other documents with the
-    text of one of its chunks: they are not shown again, but their sources are named with the passage. `messages` are
-    those of a conversation, in the order of the text. `table_header` are the header row and the delimiter of a table in
-    which the passage begins.
+    `avg_similarity` is the mean over hits with a similarity. `copies` are hits in other documents with the same text:
+    they are not shown again, only their sources are named. `messages` are the messages in a conversation, in text
+    order. `table_header` is the header and delimiter row of the table, if the passage begins within one.
     """
 
     text: str
@@ -112,9 +109,9 @@ class DroppedPassage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The passages that fit the token budget, the prompt text made of them, its citations, and what was left out.
+    """The passages that fit the token budget, their prompt text and citations, and the dropped passages.
 
-    Nothing found is an empty Context with a reason; a failure raises.
+    If nothing was found, the Context is empty and has a reason; a failure raises.
     """
 
     query: Query

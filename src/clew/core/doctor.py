@@ -1,10 +1,10 @@
-"""What `doctor` finds in a collection: defects, by area and severity, and what repairs each."""
+"""The findings of `doctor` in a collection: defects, by area and severity, and their remedies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
-# What is stored and made of it, how well it serves, and what is around it.
+# The stored data and everything derived from it, its quality, and its surroundings.
 # fmt: off
 Area = Literal[
     "truth", "spans", "counts", "vectors", "postings", "filters", "index", "summaries", "orphans", "staged",
@@ -31,10 +31,10 @@ REMEDIES: Final[Mapping[Remedy, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Something that is not as it should be: where, what, of which document (an id), and what repairs it.
+    """A defect: its area, the problem, the document (an id) if any, and the remedy.
 
-    Damage makes results wrong, a warning says that they may soon be, advice how they could be better. An empty `remedy`
-    means that `--repair` cannot help; `advice` says what to do in any case: `next_step` where that is given.
+    Damage makes results wrong, a warning says that they may soon be wrong, advice how to improve them. An empty
+    `remedy` means that `--repair` cannot help; `advice` says what to do in any case, `next_step` if it is given.
     """
 
     area: Area
@@ -47,15 +47,15 @@ class Defect:
 
     @property
     def advice(self) -> str:
-        """What `--repair` does about it, or what is left to do where it can do nothing."""
+        """What `--repair` does about the defect, or what to do where it cannot help."""
         return self.next_step or REMEDIES[self.remedy]
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:
-    """What `doctor` found, after how much: `checked` counts documents, chunks and whatever else was looked at.
+    """The defects that `doctor` found; `checked` counts the documents, chunks and other items that it examined.
 
-    `is_sample`: the documents that were read are a sample; `full=True` reads them all.
+    `is_sample`: only a sample of the documents was read; `full=True` reads them all.
     """
 
     defects: tuple[Defect, ...] = ()
@@ -65,15 +65,15 @@ class DoctorReport:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is damaged, or all that was has been repaired; warnings and advice may be left."""
+        """Whether no damage is left unrepaired; warnings and advice may be."""
         return all(defect.is_repaired or defect.severity != "damage" for defect in self.defects)
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a store says of its contents: defects, what was checked, and the ids of the documents that were read.
+    """A store's check of its contents: defects, counts of checked items, and the ids of the documents that were read.
 
-    `names` are the addresses or titles of documents by id where something is wrong, of damaged records too.
+    `names` are the addresses or titles, by id, of documents with defects, even of damaged records.
     """
 
     defects: tuple[Defect, ...]
@@ -85,17 +85,17 @@ class Inspection:
 
 @runtime_checkable
 class Inspectable(Protocol):
-    """A store whose contents can be checked; not one that sees a part of a collection."""
+    """A store whose contents can be checked; a store limited to a part of a collection cannot."""
 
     def inspect(self, *, max_chunks: int | None = None) -> Inspection:
-        """Return what is wrong, in any area. Changes nothing.
+        """Find defects in all areas; change nothing.
 
-        Of a collection of more than `max_chunks` (None: no limit), the documents that are read are a random sample of
-        about so many chunks; what can be asked of the tables as a whole is asked all the same.
+        If the collection has more than `max_chunks` (None: no limit), only a random sample of documents with about that
+        many chunks is read. Checks on whole tables run in any case.
         """
 
     def repair(self, defects: list[Defect]) -> None:
-        """Apply the remedies that a store can: all but new chunks and summaries, which a put brings.
+        """Apply the remedies of the store: all but new chunks and summaries, which a later put writes.
 
-        Chunks that are to be made again stay until then, but for a document of which only a part was sound.
+        Chunks that must be made again stay until then, unless only a part of their document was sound.
         """

@@ -1,32 +1,33 @@
-"""Every error that Clew raises on purpose.
+"""All errors that Clew raises on purpose.
 
     ClewError
-    ├── SourceError             a file, address or export that cannot be read: names it and says why
-    │   └── MalformedFile       its bytes are not valid text or JSON
+    ├── SourceError             a file, address or export cannot be read: names it and says why
+    │   ├── MalformedFile       its bytes are not valid text or JSON
+    │   └── NothingRecognised   a picture or recording has no words
     ├── DriverMissing           a driver's package or weights are not installed: says what to install
-    ├── DriverFailed            a model, disk or database answered with an error, or not at all: says whether to retry
-    │   ├── ConcurrentChange    the document was changed in the store since it was read: read it again
-    │   ├── CollectionLost      the database of a collection is gone while its other files are there: restore it
-    │   ├── CollectionDamaged   what is stored is not what was written, or cannot be read: run `clew doctor`
-    │   ├── ReadOnlyStore       the collection can be read and not written: a snapshot, a standby, a missing right
-    │   ├── CountMismatch       an embedder returned another number of vectors than of texts
+    ├── DriverFailed            a model, disk or database returned an error or no answer: says whether to retry
+    │   ├── ConcurrentChange    the stored document changed since it was read: read it again
+    │   ├── CollectionLost      the database of a collection is gone, its other files are not: restore it
+    │   ├── CollectionDamaged   stored data is corrupt or cannot be read: run `clew doctor`
+    │   ├── ReadOnlyStore       the collection is read-only: a snapshot, a standby, a missing right
+    │   ├── CountMismatch       an embedder returned more or fewer vectors than texts
     │   ├── RequestRefused      an HTTP server rejected the request: retrying will not help
     │   └── AttemptFailed       one attempt at a language model failed: says whether and when to retry
     ├── StoreMismatch           the collection was filled with another embedder, or by a newer Clew: names both
     │   └── ModelSwitched       it was switched to another embedder while it was open: open it again
-    ├── NotFound                no such document, strategy, driver or collection: lists the names there are
-    ├── SettingsError           invalid setting or argument: names it and the values it may have
+    ├── NotFound                no such document, strategy, driver or collection: lists the existing names
+    ├── SettingsError           invalid setting or argument: names it and its valid values
     ├── CostLimit               the next model call could exceed the cost limit, so it was not made
     ├── LimitReached            the next call of an agent would exceed its limits, so it was not made
     └── UnsupportedAnswer       a sentence of a language model that no passage supports (answer.unsupported = raise)
 
-Each surface has one table from these to exit codes or HTTP status codes.
+Each surface maps them to exit codes or HTTP status codes in one table.
 """
 
 import re
 from typing import Final, Self
 
-# A command in a message, as `clew doctor --repair`, and the functions whose names are not those of a method.
+# A command in a message, such as `clew doctor --repair`, and the commands that are not named like a method of Engine.
 _COMMAND: Final = re.compile(r"`clew (?:--\w+ \S+ )?([a-z-]+)( [a-z]+)?([^`]*)`")
 _FUNCTIONS: Final = {
     "collections drop": "Engine.drop_collection",
@@ -41,7 +42,7 @@ _COMMANDS_ONLY: Final = frozenset({"config", "keys", "mcp", "models", "serve"})
 class ClewError(Exception):
     """Base class of all errors of Clew; the message says what is wrong and what to do next.
 
-    Messages are written with commands. `str` names the calls of Python instead, and each surface its own.
+    `message` names commands of the command line, `str` the Python calls instead.
     """
 
     @property
@@ -75,11 +76,11 @@ class SourceError(ClewError):
 
 
 class MalformedFile(SourceError):
-    """A file whose bytes are not the text or JSON that they should be; it may simply not be a chat export."""
+    """A file that is not valid text or JSON; perhaps not a chat export at all."""
 
 
 class NothingRecognised(SourceError):
-    """A picture or a recording that was read and has no words in it."""
+    """A picture or recording without any words."""
 
 
 class DriverMissing(ClewError):
@@ -87,7 +88,7 @@ class DriverMissing(ClewError):
 
 
 class DriverFailed(ClewError):
-    """A model, disk or database that answered with an error, or not at all."""
+    """A model, disk or database that returned an error or no answer."""
 
 
 class ConcurrentChange(DriverFailed):
@@ -95,19 +96,19 @@ class ConcurrentChange(DriverFailed):
 
 
 class CollectionLost(DriverFailed):
-    """A collection whose database was deleted or emptied while other files of it are there."""
+    """A collection whose database was deleted or emptied while its other files remain."""
 
 
 class CollectionDamaged(DriverFailed):
-    """A collection of which something that is stored is not what was written, or cannot be read any more."""
+    """A collection with stored data that is corrupt or cannot be read."""
 
 
 class ReadOnlyStore(DriverFailed):
-    """A write that was refused because the collection can only be read."""
+    """A write that was refused because the collection is read-only."""
 
 
 class CountMismatch(DriverFailed):
-    """An embedder that returned another number of vectors than of texts, so none can be assigned to its text."""
+    """An embedder that returned more or fewer vectors than texts, so no vector can be matched to its text."""
 
 
 class RequestRefused(DriverFailed):
@@ -124,11 +125,11 @@ class AttemptFailed(DriverFailed):
 
 
 class StoreMismatch(ClewError):
-    """A collection that was filled in a way that does not fit how it is opened."""
+    """A collection whose embedder or format does not match the way it is opened."""
 
 
 class ModelSwitched(StoreMismatch):
-    """A collection that was switched to another embedder while it was open; `embedder` is the name of the new one."""
+    """A collection that was switched to another embedder while it was open; `embedder` is the new one's name."""
 
     def __init__(self, text: str, embedder: str = "") -> None:
         super().__init__(text)
@@ -147,7 +148,7 @@ class SettingsError(ClewError):
 
 
 class CostLimit(ClewError):
-    """Work that was stopped before it would have exceeded its cost limit; what was done is kept."""
+    """Work that was stopped before exceeding its cost limit; finished work is kept."""
 
 
 class LimitReached(ClewError):
@@ -155,4 +156,4 @@ class LimitReached(ClewError):
 
 
 class UnsupportedAnswer(ClewError):
-    """A language model wrote a sentence that the passages do not support, and the settings ask for an error."""
+    """A sentence of a language model that no passage supports, with `answer.unsupported = "raise"`."""

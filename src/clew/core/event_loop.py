@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: runs coroutines for synchronous callers, also for those inside another loop."""
+"""An event loop in its own thread, to run coroutines for synchronous callers, even inside another loop."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 from clew.core.parallel import POLL_SECONDS, T
 
-CLOSE_SECONDS = 1.0  # that open connections have to close
+CLOSE_SECONDS = 1.0  # for open connections to close
 
 
 def run_coroutine(work: Coroutine[Any, Any, T], *, is_cancelled: Callable[[], bool] = lambda: False) -> T:
@@ -23,8 +23,8 @@ def run_coroutine(work: Coroutine[Any, Any, T], *, is_cancelled: Callable[[], bo
 class EventLoopThread:
     """A thread that runs an event loop and keeps a resource open on it until `close`.
 
-    Connections belong to the loop that opened them, so one loop serves all calls, from whichever thread. Coroutines
-    see the caller's context variables, such as the current trace.
+    Connections belong to the loop that opened them, so one loop serves the calls of all threads. Coroutines see the
+    caller's context variables, such as the current trace.
     """
 
     def __init__(self, resource: AbstractAsyncContextManager[object] | None = None) -> None:
@@ -40,11 +40,11 @@ class EventLoopThread:
 
     @property
     def pid(self) -> int:
-        """The process that the thread runs in: after a fork the child has this object, but not the thread."""
+        """The id of the process with the thread: after a fork the child has this object, but not the thread."""
         return self._pid
 
     def run(self, work: Coroutine[Any, Any, T], *, is_cancelled: Callable[[], bool] = lambda: False) -> T:
-        """Run a coroutine in the loop and return its result; an interrupt cancels it, and so does `is_cancelled`."""
+        """Run a coroutine in the loop and return its result; an interrupt or `is_cancelled` cancels it."""
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is closed: the program is ending
@@ -66,7 +66,7 @@ class EventLoopThread:
         queue: SimpleQueue[list[T]] = SimpleQueue()  # an empty list is the end
 
         async def feed() -> None:
-            # In one task and without waiting for the reader, so that a slow one does not hold the connection.
+            # In one task and without waiting for the reader, so that a slow reader does not block the connection.
             async with aclosing(items):
                 async for item in items:
                     queue.put([item])
@@ -93,7 +93,7 @@ class EventLoopThread:
         if self._pid != os.getpid() or not self._thread.is_alive():
             return
         self._loop.call_soon_threadsafe(self._stop.set)
-        if threading.current_thread() is not self._thread:  # a garbage collector may run in any thread
+        if threading.current_thread() is not self._thread:  # garbage collection may run in any thread
             self._thread.join(CLOSE_SECONDS)
 
     def _run_loop(self) -> None:
@@ -110,7 +110,7 @@ class EventLoopThread:
         async with self._resource:
             self._ready.set()
             await self._stop.wait()
-            # Before the resource is closed, or the tasks would take that for a broken connection and try again.
+            # Before the resource closes, or the tasks would see a broken connection and retry.
             running = asyncio.all_tasks() - {asyncio.current_task()}
             for task in running:
                 task.cancel()

@@ -1,4 +1,4 @@
-"""Streams: the callbacks of a synchronous call as an iterator of events."""
+"""Streams: iterators over the events of a synchronous call with callbacks."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import copy_context
@@ -13,10 +13,10 @@ from clew.core.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """The model has written a piece of its reply; nothing of it is checked yet.
+    """A piece of the model's reply, not yet checked.
 
-    The SentenceEvents of the same words follow. What an agent's model writes before a StepStartEvent is not part of
-    its answer.
+    SentenceEvents with the same words follow. Pieces that an agent's model writes before a StepStartEvent are not part
+    of its answer.
     """
 
     text: str
@@ -24,7 +24,7 @@ class TokenEvent:
 
 @dataclass(frozen=True, slots=True)
 class StepStartEvent:
-    """An agent calls a tool; the StepEvent of the call follows."""
+    """The start of an agent's tool call; its StepEvent follows."""
 
     name: str
     arguments: Mapping[str, str | int | float | bool] = field(default_factory=dict)
@@ -32,16 +32,16 @@ class StepStartEvent:
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """An agent has finished a step: a tool call with its time and output."""
+    """The end of an agent's step: a tool call with its time and output."""
 
     step: Trace
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceEvent:
-    """A sentence has been checked and belongs to the answer; without a model, a passage.
+    """A checked sentence of the answer; without a model, a passage.
 
-    `highlight` is the span of the text that the reader chose; empty where it chose none.
+    `highlight` is the span of the text that the reader chose; empty if it chose none.
     """
 
     text: str
@@ -50,7 +50,7 @@ class SentenceEvent:
 
 @dataclass(frozen=True, slots=True)
 class VerdictEvent:
-    """The verdict on a sentence of a model, after its SentenceEvent; a sentence that is not shown has a verdict too."""
+    """The verdict on a sentence of a model, after its SentenceEvent; also for sentences that are not shown."""
 
     sentence: AnswerSentence
 
@@ -72,7 +72,7 @@ def join_callbacks(
     on_sentence: Callable[[str], None] | None = None,
     on_step: Callable[[Trace], None] | None = None,
 ) -> OnEvent:
-    """Join the callbacks that are given into one, which calls them all."""
+    """Join the given callbacks into one that calls them all."""
 
     def emit(event: AnswerEvent) -> None:
         if on_sentence is not None and isinstance(event, SentenceEvent):
@@ -86,15 +86,15 @@ def join_callbacks(
 
 
 class _Closed(BaseException):
-    """Raised in the working thread when the reader has closed the stream; passes every `except Exception`."""
+    """Raised in the worker thread when the reader has closed the stream; no `except Exception` catches it."""
 
 
 class EventStream(Iterator[AnswerEvent]):
     """The events of a call that takes `on_event`, as they happen; the call runs in a thread.
 
-    The call starts with the first event asked for. An error of the call is raised by `next`. `close`, which any thread
-    may call, ends the iteration and cancels the call: a request to a model is ended, other work stops at its next
-    event. A stream that nobody holds any more is closed.
+    The first `next` starts the call; `next` also raises its errors. `close`, from any thread, ends the iteration and
+    cancels the call: a request to a model is aborted, other work stops at its next event. Garbage collection closes a
+    stream.
     """
 
     def __init__(self, call: Call) -> None:
@@ -123,7 +123,7 @@ class EventStream(Iterator[AnswerEvent]):
 
     @property
     def is_running(self) -> bool:
-        """Whether the call runs; after `close` it may, until its next event."""
+        """Whether the call is running; after `close` it may run until its next event."""
         return self._thread.is_alive()
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ Stage = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A setting by its dotted name, and the tried value that brings the target back."""
+    """A setting by its dotted name, and a tested value with which the target is found."""
 
     setting: str
     value: object
@@ -71,7 +71,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """What became of a document, chunk or message in a search; `str()` gives it in a few lines."""
+    """The stage at which a search lost a document, chunk or message; `str()` formats it in a few lines."""
 
     query: str
     target: str

@@ -1,7 +1,7 @@
-"""Facets: what filters see of a chunk, as one set of `field value` strings, the same in every store.
+"""Facets: the filterable properties of a chunk as one set of `field value` strings, the same in every store.
 
-A Filter becomes alternative conditions, each of groups of facets: a chunk must have a facet of every group. An index
-then needs only one posting list, payload field or array column.
+A Filter becomes alternative conditions, each with groups of facets: a chunk must have a facet from every group. An
+index then needs only one posting list, payload field or array column.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
@@ -14,15 +14,15 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, DocumentRecord
 
-MAX_ALTERNATIVES = 20_000  # of a filter: they double with each `any_of` of two in an `all_of`
+MAX_ALTERNATIVES = 20_000  # per filter: each `any_of` of two filters in an `all_of` doubles them
 _SEPARATOR = "\x1f"
-RESTRICTED, OPEN = "access", "open"  # a chunk has one of the two: only those with its labels may see it, or all
+RESTRICTED, OPEN = "access", "open"  # every chunk has one: visible only with one of its labels, or to everybody
 
 
 def collect_facets(document: Document | DocumentRecord, chunk: Chunk | None = None) -> frozenset[str]:
-    """Collect the facets of a chunk: document, kind, channel, author and meta, the chunk's meta over the document's.
+    """Collect the facets of a chunk, or of a document alone: document, kind, channel, author, meta and access.
 
-    Without a chunk, those of the document alone.
+    The meta of the chunk overrides that of the document.
     """
     own = chunk.meta if chunk else {}
     pairs = [("document", document.id), ("kind", document.kind)]
@@ -36,7 +36,7 @@ def collect_facets(document: Document | DocumentRecord, chunk: Chunk | None = No
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a chunk must fulfil: a facet of every group, and a time in the range (seconds)."""
+    """A condition on a chunk: it has a facet from every group, and a time in the range (seconds)."""
 
     groups: tuple[frozenset[str], ...] = ()
     since: float | None = None
@@ -53,11 +53,11 @@ class Condition:
         return self.since is not None or self.until is not None
 
     def admits_facets(self, facets: Set[str]) -> bool:
-        """Return whether a chunk with these facets is admitted, whatever its time."""
+        """Return whether the groups admit a chunk with these facets; ignores the time."""
         return all(not group.isdisjoint(facets) for group in self.groups)
 
     def admits_time(self, seconds: float | None) -> bool:
-        """Return whether a chunk of this time is admitted; one without a time is outside every range."""
+        """Return whether the range admits a time; no time is outside every range."""
         if not self.is_timed:
             return True
         if seconds is None:
@@ -66,7 +66,7 @@ class Condition:
 
 
 def expand_filter(where: Filter) -> tuple[Condition, ...]:
-    """Expand the filter to alternatives: a chunk is admitted if it fulfils any of them. None: nothing is admitted."""
+    """Expand the filter to alternative conditions: any of them admits a chunk. An empty tuple admits nothing."""
     if where is EVERYTHING:
         return (_NO_CONDITION,)
     alternatives = _expand_own_fields(where)
@@ -80,13 +80,13 @@ def expand_filter(where: Filter) -> tuple[Condition, ...]:
 
 
 def splits_documents(where: Filter) -> bool:
-    """Return whether a filter may admit some chunks of a document and not others: by author, time, label or meta."""
+    """Return whether a filter may admit only some chunks of a document: by author, time, label or meta."""
     own = (where.authors, where.since, where.until, where.access, where.meta or None)
     return any(each is not None for each in own) or any(map(splits_documents, (*where.all_of, *(where.any_of or ()))))
 
 
 def expand_document_filter(where: Filter) -> tuple[Condition, ...]:
-    """Expand a filter to alternatives for whole documents; authors and times are conditions on their chunks."""
+    """Expand a filter to alternatives for whole documents, without authors and times, which concern chunks."""
     return tuple(
         dict.fromkeys(
             Condition(tuple(group for group in each.groups if get_facet_field(group) != "author"))
@@ -102,28 +102,28 @@ def find_named_documents(condition: Condition) -> list[str] | None:
 
 
 def admits_channels(condition: Condition, channels: Collection[str]) -> bool:
-    """Return whether a condition may admit chunks that are in one of the channels themselves, not by their document."""
+    """Return whether a condition may admit chunks whose own meta names one of the channels."""
     named = (group for group in condition.groups if get_facet_field(group) == "channel")
     return all(not set(get_facet_values(group)).isdisjoint(channels) for group in named)
 
 
 def get_facet_field(group: Set[str]) -> str:
-    """Return the field of the facets of a group: document, kind, channel, author, access or meta.NAME."""
+    """Return the field of a group of facets: document, kind, channel, author, access or meta.NAME."""
     return next(iter(group)).partition(_SEPARATOR)[0]
 
 
 def get_facet_values(group: Set[str]) -> list[str]:
-    """Return the values of the facets of a group, sorted."""
+    """Return the sorted values of a group of facets."""
     return sorted(facet.partition(_SEPARATOR)[2] for facet in group)
 
 
 def make_label_facets(labels: Iterable[str]) -> frozenset[str]:
-    """Make the facets of labels of access."""
+    """Make the facets of access labels."""
     return _encode_group("access", frozenset(labels))
 
 
 def fold_channel_signs(names: Set[str]) -> frozenset[str]:
-    """Return the channels that names stand for: `#ops` is the channel of that name, or `ops`, which people write so."""
+    """Return the names of channels, with "ops" added for "#ops", since people write the sign."""
     return frozenset(names) | {name[1:] for name in names if name.startswith("#") and len(name) > 1}
 
 
@@ -153,7 +153,7 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
 
 
 def combine_conditions(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
-    """Combine conditions into those that are fulfilled where one of each side is."""
+    """Return the conjunction of two sets of alternatives: one condition for each pair."""
     if len(some) * len(others) > MAX_ALTERNATIVES:
         raise SettingsError(
             f"a Filter has more than {MAX_ALTERNATIVES:,} alternatives: each `any_of` in an `all_of` multiplies them; "
@@ -174,9 +174,9 @@ def _encode_facet(name: str, value: str) -> str:
     return f"{name}{_SEPARATOR}{value}"
 
 
-@lru_cache(32)  # of the same filter it is asked many times a search
+@lru_cache(32)  # a search asks for the same filter many times
 def _encode_group(name: str, values: frozenset[str]) -> frozenset[str]:
-    """Encode the facets of a field that has one of the values, of which there may be thousands."""
+    """Encode a field and its values, perhaps thousands, as facets."""
     prefix = _encode_facet(name, "")
     return frozenset([prefix + value for value in values])
 
@@ -196,4 +196,4 @@ def _flatten_values(value: Any) -> Iterable[str]:
 
 
 _NO_CONDITION = Condition()
-MESSAGE = _encode_facet("meta.message", "")  # begins a facet of a message, or of a part of one
+MESSAGE = _encode_facet("meta.message", "")  # the prefix of a facet that only chunks of messages have

@@ -1,4 +1,4 @@
-"""Filters: which part of a collection may be seen, and the same as JSON, for a request or the scope of a key."""
+"""Filters: the visible part of a collection, also as JSON for a request or the scope of a key."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from clew.core.errors import SettingsError
 
-MAX_DEPTH = 50  # of filters in filters
+MAX_DEPTH = 50  # nesting of filters
 Meta = Mapping[str, Any]  # from the source or the caller: scalars and lists of scalars
 
 
@@ -18,7 +18,7 @@ def _check_datetime(name: str, value: object) -> None:
 
 
 def _copy_value(value: Any) -> Any:
-    """Copy a value of meta so that nobody can change it."""
+    """Copy a value of meta to an immutable one."""
     if isinstance(value, list | tuple):
         return tuple(map(_copy_value, value))
     return frozenset(map(_copy_value, value)) if isinstance(value, Set) else value
@@ -41,15 +41,15 @@ def _check_depth(where: "Filter") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which chunks may be seen, by any verb: all conditions must hold, each by any of its values.
+    """A condition on chunks, for any verb: all fields must match, each by any of its values.
 
-    None admits all, an empty set nothing. A channel may be written with its sign, `#ops`. `since` is inclusive, `until`
-    exclusive; a chunk without a time is outside every time range. `access` are labels: what has none of its own is seen
-    by anybody with at least one. `meta` is compared as text with that of the chunk, or else of its document; a list
-    matches if any of its members does.
+    None admits everything, an empty set nothing. A channel may be written with its sign, `#ops`. `since` is inclusive,
+    `until` exclusive; a chunk without a time is outside every time range. `access` are labels: a chunk without labels
+    is visible to anybody with at least one. `meta` is compared as text with the chunk's meta, or else its document's; a
+    list matches if any of its members does.
 
-    `a | b` admits what either admits, `a & b` what both do: `any_of` and `all_of` are their sides; `any_of` without a
-    side admits nothing. What a filter is made of is copied: a later change to it changes no filter.
+    `a | b` admits chunks that either filter admits, `a & b` those that both admit. `any_of` and `all_of` hold the
+    operands; an empty `any_of` admits nothing. Arguments are copied, so later changes to them do not change a filter.
     """
 
     documents: Set[str] | None = None
@@ -66,7 +66,7 @@ class Filter:
     def __post_init__(self) -> None:
         for name in ("documents", "kinds", "channels", "authors", "access"):
             value = getattr(self, name)
-            if isinstance(value, str):  # set("page") would be its letters
+            if isinstance(value, str):  # set("page") would be a set of letters
                 raise TypeError(f"Filter({name}=…) takes a set of names, not the single text {value!r}")
             if value is not None:
                 object.__setattr__(self, name, frozenset(value))
@@ -86,7 +86,7 @@ class Filter:
             return NotImplemented
         if EVERYTHING in (self, other):
             return EVERYTHING
-        # A chain of many is flat: `any_of` alone is nothing but its sides.
+        # Flatten a chain: a filter with only an `any_of` equals its sides.
         sides = (
             each.any_of if each.any_of and each == Filter(any_of=each.any_of) else (each,) for each in (self, other)
         )
@@ -97,7 +97,7 @@ class Filter:
             return NotImplemented
         if other is self or other == EVERYTHING:
             return self
-        if other == self and repr(other) == repr(self):  # 1 and True are equal, and other values of meta
+        if other == self and repr(other) == repr(self):  # repr: 1 == True, but they differ as values of meta
             return self
         if self == EVERYTHING:
             return other
@@ -113,11 +113,11 @@ EVERYTHING = Filter()
 SETS: Final = ("documents", "kinds", "channels", "authors", "access")
 TIMES: Final = ("since", "until")
 _NAMES: Final = frozenset({*SETS, *TIMES, "meta", "any_of", "all_of"})
-MAX_NESTED: Final = 4  # filters in filters
+MAX_NESTED: Final = 4  # nesting of filters in JSON
 
 
 def filter_to_json(where: Filter) -> dict[str, Any]:
-    """Return the conditions that a filter has, by name."""
+    """Return the fields of a filter that are set, by name."""
     made: dict[str, Any] = {name: sorted(value) for name in SETS if (value := getattr(where, name)) is not None}
     made |= {name: value.isoformat() for name in TIMES if (value := getattr(where, name)) is not None}
     if where.meta:
@@ -132,7 +132,7 @@ def filter_to_json(where: Filter) -> dict[str, Any]:
 
 
 def parse_filter(given: Mapping[str, Any] | None, *, depth: int = 0) -> Filter:
-    """Parse a Filter from a JSON object, EVERYTHING for none; SettingsError if it is not one."""
+    """Parse a Filter from a JSON object; EVERYTHING for None, SettingsError if it is invalid."""
     if given is None:
         return EVERYTHING
     if depth > MAX_NESTED:
@@ -150,7 +150,7 @@ def parse_filter(given: Mapping[str, Any] | None, *, depth: int = 0) -> Filter:
 
 
 def parse_time(name: str, text: Any) -> datetime:
-    """Parse a time from an ISO text; one without a zone is UTC."""
+    """Parse an ISO 8601 time to UTC; a time without a zone is UTC."""
     try:
         time = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -158,7 +158,7 @@ def parse_time(name: str, text: Any) -> datetime:
     time = time if time.tzinfo else time.replace(tzinfo=UTC)
     try:
         return time.astimezone(UTC)
-    except OverflowError:  # within hours of the first or the last year that there is
+    except OverflowError:  # within hours of year 1 or 9999
         return (datetime.min if time.year == 1 else datetime.max).replace(tzinfo=UTC)
 
 

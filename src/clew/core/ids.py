@@ -6,7 +6,7 @@ import xxhash
 
 
 def digest(*parts: str) -> str:
-    """Hash the parts (xxh3-128) to 32 hexadecimal digits; the hash also changes when text moves between the parts."""
+    """Hash the parts (xxh3-128) to 32 hexadecimal digits; moving text between parts changes the hash."""
     joined: list[bytes] = []
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
@@ -20,10 +20,9 @@ def make_document_id(uri: str) -> str:
 
 
 def make_chunk_ids(doc_id: str, embed_texts: Iterable[str]) -> list[str]:
-    """Make one id per chunk, of its document and its embedded text.
+    """Make one id per chunk from its document and embedded text, numbering equal texts.
 
-    The position does not count, so a chunk that only moved keeps its id and its vector; equal texts in one document are
-    numbered in order.
+    The position does not count, so a chunk that only moved keeps its id and its vector.
     """
     seen: dict[str, int] = {}
     ids = []

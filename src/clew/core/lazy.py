@@ -1,4 +1,4 @@
-"""Public names of a package that are imported on first use: `clew --help` then loads nothing heavy."""
+"""Public names of a package, imported on first use so that `clew --help` loads nothing heavy."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -6,11 +6,11 @@ from typing import Any
 
 
 def import_name(package: dict[str, Any], homes: Mapping[str, str], name: str, *, hint: str = "") -> Any:
-    """Import a public name for the `__getattr__` of a package, and keep it there.
+    """Import a public name for the `__getattr__` of a package, and store it in the package.
 
     package: The globals of the package.
-    homes: The public names, separated by spaces, by the module that defines them.
-    hint: What takes the place of a name that is not there, for the error.
+    homes: The public names, separated by spaces, by defining module.
+    hint: The end of the error message for an unknown name.
     """
     for home, names in homes.items():
         if name in names.split():

@@ -1,7 +1,7 @@
 """Links in a text: URLs, paths and file names, and whether one of them points to a document.
 
-The write path stores the last part of each link with a message (`links` in its meta), so that a filter finds the
-threads that may cite a page; the read path then compares the whole link.
+Adding a message stores the last part of each link (`links` in its meta), so that a filter finds the threads that may
+cite a page. Reading then compares the whole link.
 """
 
 import re
@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-# Suffixes of files that are cited by name; a test compares them with the readers. `org` is none of them: in a message
-# it ends the name of a host.
+# Suffixes of files that are cited by name; a test compares them with the readers. Not `org`: in a message it is mostly
+# the end of a host name.
 EXTENSIONS = frozenset(
     (
         *("md", "markdown", "mdown", "mkd", "mdx", "txt", "rst", "adoc", "asciidoc", "tex", "html", "htm", "xhtml"),
@@ -54,7 +54,7 @@ def extract_links(text: str) -> list[Link]:
 
 @lru_cache(maxsize=4096)
 def parse_link(address: str) -> Link | None:
-    """Parse a link from a URL or a path; None if it has no path, or is no valid URL."""
+    """Parse a link from a URL or a path; None if it has no path or is not a valid URL."""
     try:
         split = urlsplit(address) if "://" in address else None
     except ValueError:  # http://[ without an address
@@ -71,7 +71,7 @@ def parse_link(address: str) -> Link | None:
 
 
 def is_link_to(link: Link, uri: str) -> bool:
-    """Return whether a link points to the document of that uri.
+    """Return whether a link points to the document with this uri.
 
     The shorter of the two paths must be a suffix of the longer one. Extensions and hosts must agree if both have one.
     """

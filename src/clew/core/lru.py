@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[V]):
-    """The last `max_items` values by their keys; the least recently used is evicted first. Thread-safe."""
+    """A thread-safe cache of at most `max_items` values; the least recently used is evicted first."""
 
     def __init__(self, max_items: int) -> None:
         self._max_items = max_items
@@ -30,7 +30,7 @@ class LRUCache(Generic[V]):
             return self._items.get(key)
 
     def put(self, key: Hashable, value: V) -> None:
-        """Store a value, and evict the oldest if there are too many."""
+        """Store a value; evict the least recently used if there are too many."""
         with self._lock:
             self._items[key] = value
             self._items.move_to_end(key)
@@ -39,7 +39,7 @@ class LRUCache(Generic[V]):
 
 
 class LRUEmbedder:
-    """An embedder around another that caches the vectors of recent queries; those of passages are not cached."""
+    """A wrapper of an embedder that caches the vectors of recent queries, but not of passages."""
 
     def __init__(self, embedder: Embedder, *, max_items: int = 512) -> None:
         self._embedder = embedder
@@ -51,7 +51,7 @@ class LRUEmbedder:
         self.languages = find_known_languages(embedder)
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """Return one unit vector per text, in order; only queries that are not in the cache are embedded."""
+        """Return one unit vector per text, in order; embed only queries that are not cached."""
         if role != "query":
             return self._embedder.embed(texts, role=role)
         found = {text: self._cache.get(text) for text in texts}

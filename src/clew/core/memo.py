@@ -1,4 +1,4 @@
-"""A memo: a table of what was made of each key, for the inner loops of the analyser, where a call would cost more."""
+"""A memo: a table of computed values, for the inner loops of the analyser, where a function call would cost more."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,10 +9,10 @@ MAX_KEYS = 1 << 17
 
 
 class Memo(dict[K, V]):
-    """`memo[key]` is made when it is asked for first; all is forgotten when there are too many keys."""
+    """A dict that computes `memo[key]` on first access, and clears itself when it has too many keys."""
 
     def __init__(self, make: Callable[[K], V], *, max_key: int | None = None) -> None:
-        """Set up a memo. Keys longer than `max_key` are made each time: they hardly come again, and would fill it."""
+        """Set up a memo. Keys longer than `max_key` are not stored: they rarely recur, and would fill it."""
         super().__init__()
         self._make, self._max_key = make, max_key
 

@@ -1,4 +1,4 @@
-"""Metered models: wrappers that reserve each call with a budget before it is made and settle its usage after it."""
+"""Metered models: wrappers that reserve each call in a budget and settle its usage afterwards."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,25 +11,25 @@ from clew.core.usage import CostBudget, Usage, UsageMeter, record_usage
 
 
 class Budget(Protocol):
-    """Admits calls to a language model: a CostBudget, or the limits of an agent."""
+    """A budget for calls to a language model: a CostBudget, or the limits of an agent."""
 
     def reserve(self, model: str, texts: list[str], *, output: int = 0) -> float:
         """Reserve a call that reads the texts and writes up to `output` tokens per text, or raise."""
 
     def settle(self, reserved: float, model: str, used: Usage) -> None:
-        """Release the reservation of a call and add what it used."""
+        """Release the reservation of a call and add its usage."""
 
 
 @contextmanager
 def reserve_call(budget: Budget, model: str, texts: list[str], *, output: int) -> Iterator[UsageMeter]:
-    """Reserve a model call before the block and settle the usage recorded inside it, however the block ends."""
+    """Reserve a model call, and settle the usage recorded in the block even if the block raises."""
     with settle_call(budget, model, budget.reserve(model, texts, output=output)) as meter:
         yield meter
 
 
 @contextmanager
 def settle_call(budget: Budget, model: str, reserved: float) -> Iterator[UsageMeter]:
-    """Settle the usage recorded inside the block for a call that was reserved, however the block ends."""
+    """Settle the usage recorded in the block for a reserved call, even if the block raises."""
     meter = UsageMeter()
     try:
         with meter.measure():
@@ -39,9 +39,9 @@ def settle_call(budget: Budget, model: str, reserved: float) -> Iterator[UsageMe
 
 
 class MeteredEmbedder:
-    """An embedder; a call that could exceed the cost limit raises CostLimit and is not made.
+    """An embedder within a budget: raises CostLimit before a call that could exceed the cost limit.
 
-    Whatever a model of somebody's own raises is DriverFailed: what was to be written is kept, without vectors.
+    Other exceptions of a custom model become DriverFailed, so that its documents are stored without vectors.
     """
 
     def __init__(self, embedder: Embedder, budget: CostBudget) -> None:
@@ -79,7 +79,7 @@ class MeteredEmbedder:
 
 
 class MeteredLLM:
-    """A language model; a call that could exceed the budget raises the budget's error and is not made.
+    """A language model within a budget: raises the budget's error before a call that could exceed it.
 
     A model that does not report its usage (`record_usage`) is charged by its own token counts.
     """
@@ -110,9 +110,9 @@ class MeteredLLM:
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """Return one answer or failure per prompt; reserve in batches of `max_concurrent`, so that a budget lasts.
+        """Return one answer or failure per prompt, reserving the budget in batches of `max_concurrent`.
 
-        Near a limit of cost the batches get smaller, so that it stops where a single call could exceed the limit.
+        Near the cost limit the batches shrink, so that work stops only when a single call could exceed the limit.
         """
         answers: list[str | LLMFailure] = []
         size = max(1, max_concurrent)
@@ -138,7 +138,7 @@ class MeteredLLM:
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """Yield the answer in pieces; its usage is settled when it ends, even early."""
+        """Yield the answer in pieces; settle its usage when the stream ends, even early."""
         pieces = self.wrapped.stream(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
         return self._meter_stream(pieces, system + prompt, max_tokens)
 
@@ -147,7 +147,7 @@ class MeteredLLM:
         return self.wrapped.count(text)
 
     def _meter_stream(self, pieces: Iterator[str], text: str, max_tokens: int) -> Iterator[str]:
-        # Not `reserve_call`: the meter must not run while the reader has a piece, since the reader may call models too.
+        # Not `reserve_call`: the meter must not run while the reader processes a piece, since it may call models, too.
         reserved = self._budget.reserve(self.name, [text], output=max_tokens)
         meter = UsageMeter()
         given: list[str] = []
@@ -168,7 +168,7 @@ class MeteredLLM:
             self._budget.settle(reserved, self.name, meter.usage)
 
     def _record_unreported(self, meter: UsageMeter, texts: Sequence[str], answers: Sequence[str]) -> None:
-        """Record calls that the model itself did not record; called while the meter runs."""
+        """Record calls that the model did not record itself. Call it while the meter runs."""
         if answers and meter.usage == Usage():
             count = self.wrapped.count
             record_usage(Usage(len(answers), sum(map(count, texts)), sum(map(count, answers))))

@@ -1,4 +1,4 @@
-"""Threads for blocking work: calls in parallel, and items prefetched; the trace is carried over."""
+"""Threads for blocking work: parallel calls and prefetching. Context variables such as the trace carry over."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +17,9 @@ _cancellations: ContextVar[tuple[Event, ...]] = ContextVar("clew_cancellations",
 def run_parallel(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8, abandon: bool = False) -> list[T]:
     """Run the calls in at most `max_concurrent` threads; return their results in order.
 
-    A call that raises, and an interrupt, cancel the rest: no further call is started, and the exception is raised once
-    the running calls have ended. With `abandon` they are not waited for (a hanging request may take a minute); they
-    can see `is_cancelled`.
+    An exception or an interrupt cancels the rest: no further call is started, and the exception is raised once the
+    running calls have ended. With `abandon` it is raised at once (a hanging request may take a minute); the running
+    calls can check `is_cancelled`.
     """
     if max_concurrent < 1:
         raise SettingsError(f"max_concurrent is {max_concurrent}; it must be at least 1")
@@ -44,7 +44,7 @@ def run_parallel(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8, a
                 errors[position] = error
                 cancelled.set()
 
-    # Not a ThreadPoolExecutor: the interpreter waits for its threads at exit, a hanging request included.
+    # Not a ThreadPoolExecutor: at exit the interpreter would wait for its threads, even for a hanging request.
     threads = [
         Thread(target=copy_context().run, args=(work,), name=f"clew-worker-{n}", daemon=True)
         for n in range(min(max_concurrent, len(calls)))
@@ -67,10 +67,10 @@ def run_parallel(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8, a
 
 
 def run_as_completed(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8) -> Iterator[T]:
-    """Run the calls in at most `max_concurrent` threads; yield each result as it is done.
+    """Run the calls in at most `max_concurrent` threads; yield each result once it is ready.
 
-    A call that raises cancels the rest, and is raised here after the results that came before it. Closing the iterator,
-    as an interrupt does, starts no further call and waits for none.
+    An exception cancels the rest and is raised after the earlier results. Closing the iterator, as an interrupt does,
+    starts no further call and waits for none.
     """
     if max_concurrent < 1:
         raise SettingsError(f"max_concurrent is {max_concurrent}; it must be at least 1")
@@ -115,7 +115,7 @@ def run_as_completed(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 
 
 @contextmanager
 def cancelled_by(event: Event) -> Iterator[None]:
-    """Cancel what runs inside the block once the event is set: it then sees `is_cancelled`."""
+    """Make `is_cancelled` true for code in the block once the event is set."""
     token = _cancellations.set((*_cancellations.get(), event))
     try:
         yield
@@ -124,7 +124,7 @@ def cancelled_by(event: Event) -> Iterator[None]:
 
 
 def is_cancelled() -> bool:
-    """Return whether the `run_parallel` or stream that runs this code was cancelled: nobody waits for its result."""
+    """Return whether the `run_parallel` or stream that runs this code was cancelled, so that it should stop."""
     return any(event.is_set() for event in _cancellations.get())
 
 
@@ -136,11 +136,11 @@ def prefetch(
     idle_seconds: float = 1.0,
     unused: list[T] | None = None,
 ) -> Generator[T, None, None]:
-    """Yield the same items in the same order, made by another thread up to `max_ahead` before they are needed.
+    """Yield the same items in the same order, while another thread produces up to `max_ahead` of them in advance.
 
-    An exception there is raised here. Closing the iterator, as an interrupt does, ends the thread, which can see
-    `is_cancelled`; what it has produced and nobody has asked for is appended to `unused`. `on_idle` is called here
-    whenever another `idle_seconds` have passed without an item.
+    Exceptions of the thread are raised here. Closing the iterator, as an interrupt does, ends the thread, which can
+    check `is_cancelled`, and appends items that were not consumed to `unused`. `on_idle` is called, in the caller's
+    thread, after every `idle_seconds` without an item.
     """
     waiting: Queue[tuple[T] | BaseException | None] = Queue(max_ahead)
     closed = Event()
@@ -190,7 +190,7 @@ def prefetch(
             yield item[0]
     finally:
         closed.set()
-        if thread is not current_thread():  # an iterator that nobody closed may be collected in any thread
+        if thread is not current_thread():  # garbage collection may close an iterator in any thread
             thread.join()
         while unused is not None and not waiting.empty():
             left = waiting.get_nowait()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     class compile_pattern:  # noqa: N801 - called like `re.compile`
-        """Stands for a compiled pattern; its methods are those of the pattern from their first use on."""
+        """A pattern that is compiled on first use; it has the methods of `re.Pattern`."""
 
         def __init__(self, pattern: str | bytes, flags: int = 0) -> None:
             self._source = (pattern, flags)
@@ -35,15 +35,14 @@ _Takes = Callable[[str], bool]
 class Glob:
     """A pattern that a whole name must match.
 
-    `*` and `?` stand for anything but a slash, `[a-z]` for one character of a class and `[!a-z]` for another one, `**`
-    for anything, and `**/` for any number of folders. The states are those of an automaton, one bit each: all ways in
-    which the pattern can be read so far are followed at once.
+    `*` matches any characters but a slash, `?` one of them, `[a-z]` one character of a class, `[!a-z]` one outside it,
+    `**` anything, and `**/` any number of folders. Matching runs a nondeterministic automaton, one bit per state.
     """
 
     def __init__(self, pattern: str) -> None:
-        self._takes: list[_Takes] = []  # for each state, which characters lead to the next one
-        self._stays = self._stays_in_folder = 0  # states that may take any character and stay
-        self._skips = self._skips_folders = 0  # states from which the next, or the third, is reached for nothing
+        self._takes: list[_Takes] = []  # for each state, a test of the characters that lead to the next state
+        self._stays = self._stays_in_folder = 0  # states that consume any character (but a slash) and stay
+        self._skips = self._skips_folders = 0  # states with an empty transition to the next state, or the third
         for sign in _SIGNS.findall(pattern):
             if sign.endswith("*/"):
                 self._skips_folders |= self._add_state(skips=True)
@@ -54,7 +53,7 @@ class Glob:
             if not sign.endswith("*"):
                 self._add_state(_make_test(sign[-1] if sign.startswith("*") else sign))
         self._end = 1 << len(self._takes)
-        self._steps: dict[str, int] = {}  # for each character, the states that it leads on from
+        self._steps: dict[str, int] = {}  # for each character, the states that it advances
 
     def _add_state(self, takes: _Takes = lambda _: False, *, skips: bool = False) -> int:
         state = 1 << len(self._takes)

@@ -1,4 +1,4 @@
-"""The extension points: what holds a resource is a Protocol, what does not is a function."""
+"""The extension points: Protocols for parts that hold a resource, function types for the others."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
@@ -21,9 +21,9 @@ from clew.core.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The opinion of a Judge: a grade from 1 to 5 (None: not graded) and, if it is low, a way to a better query.
+    """The verdict of a Judge: a grade from 1 to 5 (None: not graded) and, if it is low, a function for a better query.
 
-    `refine` is called only if another search is allowed, since it may cost a model call; None: there is no better one.
+    `refine` is called only if another search is allowed, since it may cost a model call; None: no better query.
     """
 
     grade: int | None
@@ -70,19 +70,19 @@ Role = Literal["query", "passage"]
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors. Called from several threads at once; a failed call raises DriverFailed."""
+    """An embedding model. Several threads call it at once; a failed call raises DriverFailed."""
 
     @property
     def name(self) -> str:
-        """Identifies the model; stored with the collection, so that the vectors of two models never mix."""
+        """The name of the model; stored with the collection, so that the vectors of two models never mix."""
 
     @property
     def dim(self) -> int:
-        """The length of a vector; it never changes for a name."""
+        """The dimension of the vectors; constant for a name."""
 
     @property
     def max_tokens(self) -> int:
-        """The number of tokens that the model reads at once; chunks are made to fit."""
+        """The number of tokens that the model reads at once; it bounds the chunk size."""
 
     @property
     def min_similarity(self) -> float:
@@ -91,9 +91,9 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         """Return one row of unit length per text, in order: float32 of shape (len(texts), dim), also for no texts.
 
-        The vector of a text must not depend on the other texts. Any text has one, also an empty one; a text longer
-        than `max_tokens` must be read to its end, in windows whose vectors are averaged. `role` says whether the texts
-        are questions or passages; models that make no difference ignore it.
+        The vector of a text must not depend on the other texts. Embed any text, even an empty one; read a text longer
+        than `max_tokens` to its end, in windows whose vectors are averaged. `role` says whether the texts are questions
+        or passages; models without that distinction ignore it.
         """
 
     def count(self, texts: Sequence[str]) -> list[int]:
@@ -101,17 +101,17 @@ class Embedder(Protocol):
 
 
 class Reranker(Protocol):
-    """Scores how well each text answers a query. Called from several threads at once; failures raise DriverFailed."""
+    """A model that scores how well each text answers a query. Several threads call it; failures raise DriverFailed."""
 
     @property
     def name(self) -> str:
-        """Identifies the model in traces."""
+        """The name of the model, for traces."""
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one finite score per text, in the order of the texts, on the model's own scale; higher is better.
 
-        The score of a text must not depend on the other texts. Any text and any query has one; a long text must be
-        read to its end. The caller sorts.
+        The score of a text must not depend on the other texts. Score any text and query, reading a long text to its
+        end. The caller sorts.
         """
 
     def calibrate(self, score: float) -> float:
@@ -119,44 +119,44 @@ class Reranker(Protocol):
 
 
 class AnswerReader(Reranker, Protocol):
-    """Scores whether a part of a text answers a question, and not merely whether it is about it."""
+    """A model that scores whether a part of a text answers a question, not merely whether it is on topic."""
 
     @property
     def languages(self) -> Set[str]:
-        """The codes of the languages that it reads; for others its answer means nothing."""
+        """The codes of the languages that the model knows; for others its scores mean nothing."""
 
 
 class Verifier(Protocol):
-    """Says how likely a passage supports a claim. Called from several threads at once; failures raise DriverFailed."""
+    """A model that checks whether a passage supports a claim. Several threads call it; failures raise DriverFailed."""
 
     @property
     def name(self) -> str:
-        """Identifies the model in traces."""
+        """The name of the model, for traces."""
 
     @property
     def languages(self) -> Set[str]:
-        """The codes of the languages that it reads; for others its answer means nothing."""
+        """The codes of the languages that the model knows; for others its results mean nothing."""
 
     def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the calibrated chance, for each pair of a passage and a claim in order, that the passage supports it.
+        """Return, for each (passage, claim) in order, the calibrated probability that the passage supports the claim.
 
-        A passage may begin with a line of its title and headings, joined by " > "; what is claimed may hold by them
-        alone. The result for a pair must not depend on the other pairs. A long passage must be read to its end.
+        A passage may begin with a line of its title and headings, joined by " > ", which may support a claim, too. The
+        result for a pair must not depend on the other pairs. A long passage must be read to its end.
         """
 
     def judge(self, chance: float) -> SupportVerdict:
-        """Judge a chance: supported, unsupported or, between the verifier's two thresholds, unsure."""
+        """Judge a probability: supported, unsupported or, between the verifier's two thresholds, unsure."""
 
 
 @dataclass(frozen=True, slots=True)
 class LLMFailure:
-    """The reason why one prompt of a batch got no answer; a type of its own, so that it is never taken for one."""
+    """The reason why one prompt of a batch got no answer; its own type, so that nobody takes it for an answer."""
 
     reason: str
 
 
 def complete_or_failure(complete: Callable[[], str]) -> str | LLMFailure:
-    """Return the answer, or an LLMFailure where the call raises DriverFailed."""
+    """Return the answer, or an LLMFailure if the call raises DriverFailed."""
     try:
         return complete()
     except DriverFailed as error:
@@ -164,28 +164,28 @@ def complete_or_failure(complete: Callable[[], str]) -> str | LLMFailure:
 
 
 class LLM(Protocol):
-    """A language model, synchronous, called from several threads at once.
+    """A synchronous language model that several threads call at once.
 
     To use a model of your own, subclass this and provide `name` and `complete`; the other methods have defaults. Any
     object with all of these methods will do, too. A failed call raises DriverFailed, an invalid option SettingsError.
 
-    Report each call with `clew.record_usage`, so that answers and reports show their usage; the limits of a
-    run or an agent estimate what is not reported. An agent describes its tools in the prompt, unless the LLM has native
-    tool calls in a method `as_agent_model` (see `clew.drivers.llm.agent_model`), or wraps such an LLM as `wrapped`.
+    Report each call with `clew.record_usage`, so that answers and reports show the usage; limits of runs and agents
+    estimate unreported calls. An agent describes its tools in the prompt, unless the LLM has native tool calls in a
+    method `as_agent_model` (see `clew.drivers.llm.agent_model`) or wraps such an LLM as `wrapped`.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Identifies the model in prices, caches and reports."""
+        """The name of the model, for prices, caches and reports."""
 
     @abstractmethod
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
-        """Return the model's answer, which may be empty, cut off at `max_tokens`."""
+        """Return the model's answer, possibly empty, cut off at `max_tokens`."""
 
     @property
     def usage(self) -> Usage:
-        """The usage of all calls so far; by default none is known."""
+        """The usage of all calls so far; by default unknown (zero)."""
         return Usage()
 
     def complete_many(
@@ -197,7 +197,7 @@ class LLM(Protocol):
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """Return one answer or failure per prompt, in order; by default by `complete` in `max_concurrent` threads."""
+        """Return one answer or failure per prompt, in order; by default run `complete` in `max_concurrent` threads."""
         complete = partial(self.complete, system=system, max_tokens=max_tokens, temperature=temperature)
         calls = [partial(complete_or_failure, partial(complete, prompt)) for prompt in prompts]
         return run_parallel(calls, max_concurrent=max_concurrent, abandon=True)
@@ -205,10 +205,10 @@ class LLM(Protocol):
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """Yield the answer in pieces as they arrive, requested when the first is read; by default in one piece.
+        """Yield the answer in pieces as they arrive; by default in one. Reading the first piece sends the request.
 
-        A stream that breaks off raises DriverFailed after the pieces that arrived; it is not retried, since they are
-        paid for. Before the first piece it is retried like `complete`.
+        A broken stream raises DriverFailed after the pieces that arrived. It is not retried, since these are paid for;
+        before the first piece it is retried like `complete`.
         """
         yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
 
@@ -221,54 +221,54 @@ RecordKind = Literal["tuned", "evaluations", "feedback", "erasing"]
 
 
 class RecordStore(Protocol):
-    """Texts kept with a collection that are no part of its content: tuned settings, runs, feedback, an erasure begun.
+    """Texts beside the content of a collection: tuned settings, evaluation runs, feedback, the journal of an erasure.
 
-    Of each kind there are texts by name; a kind with one text has the empty name. Writing one does not change the
-    change number. DriverFailed where the store fails, ReadOnlyStore where it can only be read.
+    Each kind has texts by name; a kind with a single text uses the empty name. Writing one does not change the change
+    number. A failed store raises DriverFailed, a read-only one ReadOnlyStore.
     """
 
     def read_all(self, kind: RecordKind) -> dict[str, str]:
         """Return the texts of a kind by name, sorted."""
 
     def read(self, kind: RecordKind, name: str = "") -> str:
-        """Read the text, empty if there is none."""
+        """Return a text, empty if there is none."""
 
     def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Replace a text, whole or not at all; an empty one deletes it, and of an erasure its bytes."""
+        """Replace a text atomically. An empty text deletes it; for an erasure, its bytes are overwritten."""
 
     def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Add to the end of a text, at a cost that does not grow with it; a new one starts empty."""
+        """Append to a text, or start it, at a cost independent of its length."""
 
     def describe(self, kind: RecordKind, name: str = "") -> str:
-        """Say where the text is kept, for an error that says what to delete."""
+        """Describe where the text is stored, for an error that says what to delete."""
 
     def locate(self, kind: RecordKind, name: str = "") -> Path | None:
-        """Return the file of the text; None where it is no file."""
+        """Return the file of the text; None if it is not in a file."""
 
 
 class SessionStore(Protocol):
-    """The sessions of one collection by name. They may be used from several threads, programs and machines.
+    """The sessions of one collection by name, for use from several threads, programs and machines.
 
-    A session is no part of the content: writing one does not change the change number. DriverFailed where the store
-    fails, ReadOnlyStore where it can only be read.
+    A session is not content: writing one does not change the change number. A failed store raises DriverFailed, a
+    read-only one ReadOnlyStore.
     """
 
     def get(self, name: str) -> StoredSession | None:
-        """Return the session of that name, or None."""
+        """Return the session with this name, or None."""
 
     def update(self, name: str, change: ChangeSession) -> StoredSession:
-        """Replace a session by what `change` makes of it, atomically, and return that; a new one starts empty.
+        """Replace a session by the result of `change`, atomically, and return it; a new one starts empty.
 
-        What `change` raises leaves the session as it was; it may be called more than once.
+        `change` may be called more than once. If it raises, the session stays.
         """
 
     def drop(self, names: Sequence[str]) -> int:
         """Delete sessions; return how many existed."""
 
     def prune(self, *, max_sessions: int, used_since: float, current: str) -> int:
-        """Delete sessions that are not kept: those used before `used_since`, and the oldest beyond `max_sessions`.
+        """Delete sessions last used before `used_since`, and the oldest beyond `max_sessions`; return the number.
 
-        `current` stays in any case. Returns how many were deleted.
+        Sessions that are `kept`, and `current`, always stay.
         """
 
     def names(self) -> list[str]:
@@ -279,13 +279,13 @@ Mode = Literal["ann", "exact"]
 
 
 class Work(Protocol):
-    """A stay at work on a collection, as `Store.at_work` begins it."""
+    """A worker's announcement that it embeds documents of a collection, begun by `Store.at_work`."""
 
     def has_others(self) -> bool:
-        """Return whether others are at work, which make what is pending after their own documents."""
+        """Return whether other workers are active; each embeds all pending chunks after its own documents."""
 
     def leave(self) -> bool:
-        """End it if others are at work; return whether it did. Of several that call it, the last one stays."""
+        """End the announcement if other workers are active; return whether it ended. The last worker cannot leave."""
 
     def __enter__(self) -> Self: ...
 
@@ -293,35 +293,35 @@ class Work(Protocol):
 
 
 class SearchableStore(Protocol):
-    """The chunks of one collection, or of what a filter admits of it, as a search asks for them.
+    """The read methods of a store that a search needs, for one collection or the part that a filter admits.
 
-    It is what `Store` of clew.drivers.store has for that, with the same rules: a filter is a boundary, and nothing
-    outside it is returned; `k` < 1 and an empty store return nothing; all methods may be called from several threads;
-    a failure raises DriverFailed, which never looks like "nothing found".
+    `Store` of clew.drivers.store has these methods, with the same rules: nothing outside a filter is returned; `k` < 1
+    and an empty store return nothing; several threads may call all methods; a failure raises DriverFailed and never
+    looks like "nothing found".
     """
 
     def at_one_state(self) -> "SearchableStore":
-        """Return the same store for one search, or one batch: what it reads of the whole collection, it reads once.
+        """Return the same store for one search or batch, which reads properties of the whole collection only once.
 
-        Where chunks that were found are removed before they are read, it goes on with the state by then.
+        If found chunks are removed before they are read, it continues with the new state.
         """
 
     def chunks(self, doc_id: str) -> list[Chunk]:
-        """Return the chunks of a document in order of `index`; NotFound if the document is not there."""
+        """Return the chunks of a document in order of `index`; NotFound if there is no such document."""
 
     def channels(self) -> list[str]:
         """Return the channels that have chunks, sorted, at a cost that grows only with their number."""
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of the chunks that exist among the ids, by id, as they were put."""
+        """Return the vectors of the existing chunks among the ids, by id, as they were put."""
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """Find the k chunks of greatest cosine (the score), best first, ties by id. `vector` has unit length.
 
-        "exact" compares all chunks that the filter admits; "ann" may use an approximate index, in which case `breadth`
-        is the number of candidates that it explores (None: its default).
+        "exact" compares all chunks that the filter admits. "ann" may use an approximate index, which explores `breadth`
+        candidates (None: its default).
         """
 
     def find_candidates(
@@ -335,14 +335,14 @@ class SearchableStore(Protocol):
         mode: Mode = "ann",
         breadth: int | None = None,
     ) -> list[Candidates]:
-        """Find candidates for each query, a vector and its terms: all that the rankings find, and these chunks if any.
+        """Find candidates for each query (a vector and its terms): the chunks of all rankings, and of `chunk_ids`.
 
-        A ranking is what `search_vectors` and `search_terms` find with its filter; the queries are searched together.
-        Hits are read as within the filter `shown`.
+        A ranking finds the same chunks as `search_vectors` and `search_terms` with its filter. All queries are searched
+        in one batch. Hits are read within the filter `shown`.
         """
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """Find the k documents whose summary has the greatest cosine: their ids and it, best first, ties by id."""
+        """Find the k documents whose summary has the greatest cosine: (id, cosine), best first, ties by id."""
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """Find the k chunks of greatest BM25 score that contain any of the terms, best first, ties by id.
@@ -351,33 +351,33 @@ class SearchableStore(Protocol):
         """
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """Return how well the chunks that exist among the ids match the terms of a query, by id.
+        """Return how well the existing chunks among the ids match the terms of a query, by id.
 
-        The counts are those of the whole collection, as in `search_terms`; a term that it does not have counts in the
-        share. A term that occurs twice in the query counts twice. Without terms, every match is 0.
+        Document frequencies come from the whole collection, as in `search_terms`; terms that it lacks still count in
+        the share. A term that occurs twice in the query counts twice. Without terms, every match is 0.
         """
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
-        """Count the chunks of the whole collection that have each of the terms, up to `at_most`."""
+        """Count, for each term, the chunks of the whole collection that have it, up to `at_most`."""
 
     def language_counts(self, *, exact: bool = False) -> dict[str, int]:
-        """Count the chunks in each language, up to a few thousand at next to no cost, or `exact`.
+        """Count the chunks in each language: cheaply up to a few thousand, or `exact`.
 
-        Empty where the chunks were indexed before their language was kept; "und" where it is not known.
+        Empty for chunks that were indexed before languages were stored; "und" counts chunks of unknown language.
         """
 
     def calibration(self) -> str:
-        """Return the text that `set_calibration` kept; empty if there is none."""
+        """Return the text stored by `set_calibration`; empty if there is none."""
 
     def describe_pending(self) -> str:
-        """Describe how many chunks are searchable by meaning; empty, at next to no cost, if all of them are."""
+        """Describe how many chunks are searchable by meaning; empty, at next to no cost, if all are."""
 
     def change_number(self) -> int:
         """Return a number that grows with every change of the collection, at next to no cost, as the key of caches."""
 
 
 class WritableStore(SearchableStore, Protocol):
-    """The documents of one collection as adding asks for them: a write is atomic, and the next search sees it."""
+    """The methods of a store that adding needs: a write is atomic, and the next search sees it."""
 
     def put(
         self,
@@ -392,63 +392,60 @@ class WritableStore(SearchableStore, Protocol):
         """Replace a document and all its chunks, or add it.
 
         `vectors` has one unit row per chunk, of the collection's dimension, and `terms` one mapping per chunk;
-        anything else raises DriverFailed, as does a chunk id that belongs to another document. `summary_vector` is
-        that of the document's summary; without one, the stored one is kept if the summary is the same.
-        `expected_text` is the text that is to be replaced: if the stored one differs, or the document is gone,
-        ConcurrentChange is raised.
+        anything else raises DriverFailed, as does a chunk id that belongs to another document. Without a
+        `summary_vector`, the stored one is kept if the summary is unchanged. `expected_text` is the text to replace: if
+        the stored text differs, or the document is gone, ConcurrentChange is raised.
         """
 
     def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
-        """Put several documents, each id once, faster than one by one: as one change, all of them or none.
+        """Put several documents with distinct ids in one transaction, which is faster than one by one.
 
-        What another store kept is put exactly as it was there.
+        A StoredDocument is put exactly as another store had it.
         """
 
     def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
-        """Return the named messages that are in a thread, and all that an edit of them needs; NotFound without thread.
+        """Return the named messages of a thread, and all others needed to edit them; NotFound if there is no thread.
 
-        These are: the `2 * reach` messages before and after each and at the end of the thread, the replies to each down
-        to `reach` levels with the `2 * reach` messages before them, and what all of these answer, `reach` levels up and
-        one more for each message that is named. The first messages of the thread, one more than are named, come too.
-        The cost does not depend on the length of the thread, unless that many messages answer those that are named.
+        The others are the `2 * reach` messages before and after each and at the end of the thread; the replies to each,
+        down to `reach` levels, with the `2 * reach` messages before them; the ancestors of all of these, `reach` levels
+        up and one more per named message; and the first messages of the thread, one more than are named. The cost does
+        not depend on the length of the thread, unless very many messages are named or answer the named ones.
         """
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
-        """Change threads, all of them or none, at a cost that does not depend on their length.
+        """Edit threads in one transaction, at a cost that does not depend on their length.
 
-        ConcurrentChange if a thread is not the one that was read, by its revision. A message may move from one thread
+        ConcurrentChange if the revision of a thread has changed since it was read. A message may move from one thread
         to another; else a chunk id that belongs to another document raises DriverFailed.
         """
 
     def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
-        """Return the messages of a channel that answer those, which were not stored then (`Section.awaits`)."""
+        """Return, by id, the messages of a channel that wait for these as their parents (`Section.awaits`)."""
 
     def summarise(
         self, doc_id: str, summary: str, vector: Vector | None = None, *, by: str = "", expected_text: str | None = None
     ) -> None:
-        """Set the summary of a document, its unit vector for `search_documents`, and who made it.
+        """Set the summary of a document, its unit vector for `search_documents`, and its author.
 
-        Without a vector it is pending, until `embed_pending` makes it.
-
-        NotFound if the document is not there. `expected_text` is the text that was summarised: if the stored one
-        differs, ConcurrentChange is raised.
+        Without a vector, the summary is pending until `embed_pending` embeds it. NotFound if there is no such document.
+        `expected_text` is the text that was summarised: if the stored text differs, ConcurrentChange is raised.
         """
 
     def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
-        """Claim those of the documents that no other owner has claimed, and return their ids.
+        """Claim the documents that no other owner has claimed, and return their ids.
 
-        A claim ends by itself after so many seconds, and its owner may extend it; 0 seconds give it back. It tells
-        workers what others are at, and prevents nothing else. The change number stays the same.
+        A claim expires after `seconds`; its owner may renew it, or release it with 0. It only informs other workers and
+        locks nothing. The change number stays the same.
         """
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-        """Return all documents, or the given ones that exist, with all that is kept of them, in order of insertion.
+        """Yield all documents, or the existing ones among the ids, with everything stored, in order of insertion.
 
         They are read a few at a time, so that a large collection never has to fit in memory.
         """
 
     def at_work(self) -> Work:
-        """Tell others, until its block ends, that vectors will be made here; `stats` says so."""
+        """Announce to others, until the block ends, that this process will make vectors; `stats` shows it."""
 
     def embed_pending(
         self,
@@ -456,11 +453,11 @@ class WritableStore(SearchableStore, Protocol):
         on_progress: Callable[[int, int, float], None] | None = None,
         documents: Collection[str] | None = None,
     ) -> tuple[int, dict[str, str]]:
-        """Make the vectors of chunks and summaries that were put without one, of all documents or of some.
+        """Embed chunks and summaries that were put without a vector, of all documents or of some.
 
-        The newest come first, texts of like length in one call, and what a call gave is stored before the next one.
-        Returns of how many chunks they were made, and why some were not, by document. Processes share the work, and
-        no one waits for another to make those of documents that are named.
+        The newest come first, texts of similar length in one call; each batch is stored before the next call. Returns
+        the number of embedded chunks, and reasons for failures by document. Several processes share the work; with
+        `documents`, none waits for the others.
         """
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
@@ -470,26 +467,26 @@ class WritableStore(SearchableStore, Protocol):
         """Delete documents with their chunks, vectors and terms; return how many existed."""
 
     def document(self, doc_id: str) -> Document:
-        """Return the document, equal to the one that was put; NotFound if it is not there."""
+        """Return the document as it was put; NotFound if there is no such document."""
 
     def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
-        """Return the records that the filter admits by document, kind, channel and meta, by uri, then id."""
+        """Yield the records that the filter admits by document, kind, channel and meta, sorted by uri, then id."""
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
-        """Return the chunks that exist among the ids, by id."""
+        """Return the existing chunks among the ids, by id."""
 
     def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
-        """Return the k chunks last added to a channel, the newest last, at a cost that does not grow with it."""
+        """Return the k chunks last added to a channel, the newest last, at a cost independent of its length."""
 
     def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
         """Yield all chunks that the filter admits, by document id, then `index`, read in batches.
 
         A chunk that exists throughout the scan comes exactly once, whatever changes meanwhile; one that is added or
-        removed during it may or may not come.
+        removed during the scan may or may not come.
         """
 
     def set_calibration(self, text: str) -> None:
-        """Keep a text about the collection; the change number grows, since results that depend on it change."""
+        """Store the calibration text; the change number grows, since results depend on the calibration."""
 
     def counts(self) -> StoreStats:
         """Return the counts, the embedder and its dimension, and the change number, at next to no cost."""
@@ -498,8 +495,7 @@ class WritableStore(SearchableStore, Protocol):
         """Return the counts, the kind of the index and the bytes on disk, and whether vectors are being made."""
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Return when all writes are on disk and the index is optimised; results do not change.
+        """Write everything to disk and optimise the index; results do not change.
 
-        Not `with_graph`, what takes long is left out, the graph or the partitions of the vectors: these are about to be
-        replaced.
+        With `with_graph=False`, skip the slow vector index (graph or partitions), for a caller about to replace it.
         """

@@ -1,19 +1,19 @@
-"""The replies: a type for each verb, field by field. They are the JSON of `--json`, of HTTP and of its clients.
+"""The replies: a type for each verb, the JSON of `--json`, of HTTP and of its clients.
 
-`surface.to_json` takes the fields of a noun from its reply, the server publishes them as its schema, and a client
-returns them. A number that is not known is null.
+`surface.to_json` writes the fields of a reply, the server publishes the types as its schema, and a client returns them.
+An unknown number is null.
 """
 
 from typing import Any, Literal
 
-from typing_extensions import TypedDict  # pydantic reads those of `typing` from Python 3.12 on only
+from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
 
 from clew.core.jobs import JobState
 
 Number = float | None
 
 
-# What is stored
+# Stored content
 
 
 class RecordReply(TypedDict):
@@ -36,7 +36,7 @@ class RecordReply(TypedDict):
 
 
 class DocumentsReply(TypedDict):
-    """Documents by address; `cursor` leads to those after them."""
+    """A page of documents, by address; `cursor` leads to the next page."""
 
     documents: list[RecordReply]
     cursor: str | None
@@ -73,7 +73,7 @@ class ChunkReply(TypedDict):
 
 
 class ChunksReply(TypedDict):
-    """The chunks of a document, in order; `cursor` leads to those after them."""
+    """A page of the chunks of a document, in order; `cursor` leads to the next page."""
 
     chunks: list[ChunkReply]
     cursor: str | None
@@ -92,7 +92,7 @@ class MessageReply(TypedDict):
 
 
 class ReportReply(TypedDict):
-    """What was added, skipped and failed, and why."""
+    """The sources that were added, skipped and failed, with reasons."""
 
     added: list[str]
     changed: list[str]
@@ -113,7 +113,7 @@ class ReportReply(TypedDict):
 
 
 class PlanReply(TypedDict):
-    """What an `add` would do, and what it would cost."""
+    """A dry run of `add`, with its cost."""
 
     added: list[str]
     changed: list[str]
@@ -135,9 +135,9 @@ class PlanReply(TypedDict):
 
 
 class JobReply(TypedDict):
-    """Long work: what was asked for, how far it is, what came of it.
+    """Long work: its request, progress and result.
 
-    A job that is `done` may have failed at some files, or all: `failed` counts them, `message` says what came of it.
+    Some or all files may have failed even if the job is `done`: `failed` counts them, `message` sums up the result.
     """
 
     id: str
@@ -177,7 +177,7 @@ class StatusReply(TypedDict):
 
 
 class CollectionReply(TypedDict):
-    """A collection of the server; of one that the key sees in part, no more than its name."""
+    """A collection of the server; only its name if the key sees only a part of it."""
 
     name: str
     documents: int | None
@@ -190,7 +190,7 @@ class CollectionReply(TypedDict):
 
 
 class DroppedDocumentsReply(TypedDict):
-    """How many documents were removed (none in a dry run), and their addresses or those of what would go."""
+    """The number of removed documents (0 in a dry run), and the addresses of those removed, or to remove."""
 
     dropped: int
     documents: list[str]
@@ -198,14 +198,14 @@ class DroppedDocumentsReply(TypedDict):
 
 
 class DroppedCollectionReply(TypedDict):
-    """A collection that was removed, as it was, and the files in its folder that are not Clew's and stay."""
+    """A removed collection as it was before, and foreign files in its folder, which stay."""
 
     dropped: CollectionReply
     left: list[str]
 
 
 class ReceiptReply(TypedDict):
-    """What an erasure removed, how it was overwritten, and what could not be done."""
+    """The receipt of an erasure: what it removed and overwrote, and what it could not."""
 
     selector: str
     selector_hash: str
@@ -232,7 +232,7 @@ class ReceiptReply(TypedDict):
 
 
 class DoctorReply(TypedDict):
-    """What is wrong with a collection, after how much was checked."""
+    """The defects of a collection, and counts of checked items."""
 
     is_sound: bool
     defects: list[dict[str, Any]]
@@ -245,7 +245,7 @@ class DoctorReply(TypedDict):
 
 
 class TraceReply(TypedDict):
-    """A step of the work with the steps inside."""
+    """A timed step with its inner steps."""
 
     name: str
     ms: float
@@ -255,7 +255,7 @@ class TraceReply(TypedDict):
 
 
 class DocumentRef(TypedDict):
-    """Which document a hit is of."""
+    """The document of a hit."""
 
     id: str
     title: str
@@ -264,7 +264,7 @@ class DocumentRef(TypedDict):
 
 
 class ChunkRef(TypedDict):
-    """The chunk that was found: `text` is that of the document from `start` to `end`."""
+    """The chunk that was found: `text` is the document's text from `start` to `end`."""
 
     id: str
     text: str
@@ -275,7 +275,7 @@ class ChunkRef(TypedDict):
 
 
 class MessageRef(TypedDict):
-    """Who wrote a message, when, and what it answers."""
+    """The author and time of a message, and the message that it answers."""
 
     id: str
     author: str
@@ -286,7 +286,7 @@ class MessageRef(TypedDict):
 
 
 class HitReply(TypedDict):
-    """A chunk that was found, and how."""
+    """A chunk that was found, with its scores."""
 
     rank: int
     relevance: Number
@@ -299,7 +299,7 @@ class HitReply(TypedDict):
 
 
 class SearchReply(TypedDict):
-    """The hits of a search, best first; a reason where there are none; the language the question was taken for."""
+    """The hits of a search, best first, or a reason if there are none; and the detected language of the question."""
 
     hits: list[HitReply]
     reason: str
@@ -314,7 +314,7 @@ class HitsReply(TypedDict):
 
 
 class ExplainReply(TypedDict):
-    """How a search came to its hits."""
+    """The hits of a search, and the trace of its stages."""
 
     query: str
     strategy: str
@@ -324,7 +324,7 @@ class ExplainReply(TypedDict):
 
 
 class ContextReply(TypedDict):
-    """Prompt text within a budget, its passages, and what was left out."""
+    """Prompt text within a budget, its passages, and the dropped ones."""
 
     query: str
     text: str
@@ -339,7 +339,7 @@ class ContextReply(TypedDict):
 
 
 class AnswerReply(TypedDict):
-    """An answer: the passages that it quotes, or its sentences and what supports each."""
+    """An answer: the passages that it quotes, or its sentences with their support."""
 
     question: str
     searched: str
@@ -364,7 +364,7 @@ class ChatTurn(TypedDict):
 
 
 class SessionReply(TypedDict):
-    """A chat that is kept: its last messages, and the numbers of the documents it has cited."""
+    """A saved chat: its last messages, and the numbers of the documents that it cited."""
 
     session: str
     messages: list[ChatTurn]
@@ -372,7 +372,7 @@ class SessionReply(TypedDict):
 
 
 class WhyNotReply(TypedDict):
-    """The stage that lost a document, and the change that brings it back."""
+    """The stage that lost a document, and the setting that would find it."""
 
     query: str
     target: str
@@ -394,7 +394,7 @@ class WindowReply(TypedDict):
 
 
 class ProfileReply(TypedDict):
-    """How a person writes."""
+    """The writing style of a person."""
 
     person: str
     tone: str
@@ -417,21 +417,21 @@ class StylePromptReply(TypedDict):
 
 
 class LinksReply(TypedDict):
-    """The documents that a document names, and those that name it."""
+    """The documents that a document links to, and the threads that link to it."""
 
     cites: list[RecordReply]
     cited_by: list[RecordReply]
 
 
 class CheckReply(TypedDict):
-    """Whether the citations of an answer still stand."""
+    """Whether the citations of an answer still match the documents."""
 
     stands: bool
     citations: list[dict[str, Any]]
 
 
 class FeedbackReply(TypedDict):
-    """One judgement of an answer, or that a result was opened."""
+    """One judgement of an answer, or the opening of a result."""
 
     id: str
     at: str
@@ -454,7 +454,7 @@ class HealthReply(TypedDict):
 
 
 class ErrorDetail(TypedDict):
-    """What went wrong: its type as in Python, a code, the message, and what to do next."""
+    """An error: its Python type, a code, the message, and what to do next."""
 
     type: str
     code: str
@@ -473,7 +473,7 @@ class ErrorReply(TypedDict):
 
 
 class RunReply(TypedDict):
-    """An evaluation in a list: what it asks, and how far it is."""
+    """An evaluation in a list, with its progress."""
 
     id: str
     created: str
@@ -486,7 +486,7 @@ class RunReply(TypedDict):
 
 
 class EvaluationReply(TypedDict):
-    """One evaluation: the measures of each system, and how they differ from the first."""
+    """One evaluation: the measures of each system, and their differences from the first."""
 
     id: str
     created: str
@@ -503,7 +503,7 @@ class EvaluationReply(TypedDict):
 
 
 def make_reply(request: Any, part: str) -> Any:
-    """Make the reply of a request whose result is one part of it, as {"jobs": […]} is of the list of jobs."""
+    """Make the reply type of a request whose result is its only field, such as {"jobs": […]} for a list of jobs."""
     made: Any = TypedDict(f"{request.__name__}Reply", {part: request.result})  # type: ignore[misc]
     made.__doc__ = request.__doc__
     return made

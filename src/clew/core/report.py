@@ -1,4 +1,4 @@
-"""Reports of long work: a Plan before it begins, Progress while it runs, a Report when done; Receipts of erasures."""
+"""Reports of long work: a Plan before, Progress during, a Report after; and the Receipt of an erasure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +13,7 @@ from clew.core.errors import ClewError, DriverFailed
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the work is. `total` and `seconds_left` are None while they are unknown."""
+    """The progress of long work. `total` and `seconds_left` are None while unknown."""
 
     stage: str
     done: int
@@ -39,9 +39,9 @@ def measure_progress(
     failed: int = 0,
     chunks: int = 0,
 ) -> Progress:
-    """Measure progress after so many seconds; estimate time left and rate by the share of the work that is done.
+    """Compute the progress after `spent` seconds; estimate the time left, and the rate that agrees with it.
 
-    share: By default that of the units. While some are left, the rate is the one at which they take the time left.
+    share: The fraction of the work that is done; by default `done / total`.
     """
     remaining = max(0, (total or 0) - done)
     share = done / total if share is None and total else share
@@ -52,7 +52,7 @@ def measure_progress(
 
 @dataclass(frozen=True, slots=True)
 class SourceFailure:
-    """A source that could not be added, or a part of it, and why; the rest of the work went on."""
+    """A source, or part of one, that could not be added, and why. The rest of the work continued."""
 
     source: str
     reason: str
@@ -63,7 +63,7 @@ OnWarning = Callable[[SourceFailure], None]
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """A file that a walk left out, or a folder (its name ends with a slash) with so many files, and the reason."""
+    """A file that a walk skipped, or a folder (name with a final slash) with its number of files, and the reason."""
 
     source: str
     reason: str
@@ -71,7 +71,7 @@ class PassedOver:
 
 
 def count_passed_over(entries: Iterable[PassedOver]) -> dict[str, int]:
-    """Count the files that were passed over for each reason, the most frequent first."""
+    """Count the files that were passed over by reason, the most frequent first."""
     counts: dict[str, int] = {}
     for entry in entries:
         counts[entry.reason] = counts.get(entry.reason, 0) + entry.files
@@ -80,12 +80,12 @@ def count_passed_over(entries: Iterable[PassedOver]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `add` did: documents by uri, and how many chunks were embedded and how many reused.
+    """The result of `add`: documents by uri, and counts of embedded and reused chunks.
 
-    `noted` are warnings about documents that were added all the same. `incomplete` are those of them that lack a
-    summary or contexts because a model failed: the next run adds these. `stopped` says why the work ended early.
-    `passed_over` are the files that were not tried, each with its reason. `held_back` are documents that `sync` would
-    have dropped: more than half of a folder, which needs `allow_mass_drop`.
+    `noted` are warnings about documents that were added nevertheless. `incomplete` are documents without a summary or
+    contexts because a model failed; the next run adds these. `stopped` says why the work ended early. `passed_over` are
+    skipped files, each with its reason. `held_back` are documents that `sync` did not drop because they are more than
+    half of a folder: that needs `allow_mass_drop`.
     """
 
     added: tuple[str, ...] = ()
@@ -112,10 +112,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `add` would do, found out without storing anything. Tokens of a model are estimates.
+    """A dry run of `add`; nothing is stored. Token counts of a model are estimates.
 
-    `seconds` is how long reading and embedding would take, by the time that reading took and, of an embedder that runs
-    here, that of a few chunks; None if that is not known.
+    `seconds` estimates the time to read and embed, from the time this reading took and, for a local embedder, from
+    embedding a few chunks; None if unknown.
     """
 
     added: tuple[str, ...] = ()
@@ -143,9 +143,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What a store has overwritten after a deletion, as sentences.
+    """What a store overwrote after a deletion, as sentences.
 
-    `again` says what a later attempt can do, `forbidden` what somebody with more rights must do.
+    `again`: what a later attempt can do. `forbidden`: what somebody with more rights must do.
     """
 
     done: tuple[str, ...] = ()
@@ -157,12 +157,12 @@ class Purge:
 class Receipt:
     """What `erase` removed, and how.
 
-    `documents` and `messages` are ids. `contexts` counts the chunks of others that held erased text in their context
-    and were indexed again. `overwritten` says what was done with the places where deleted content lay. `quoted_by` are
-    the messages (by id) and documents (by address, or id) of others that quote an erased text, `named_by` those that
-    name the erased author in their text, title, address, channel, summary, labels or meta: both remain as they are.
-    `sources` are files of erased documents: an `add` would add them again. `undone` says what could not be done,
-    `notes` what is beyond an erasure.
+    `documents` and `messages` are ids. `contexts` counts the other chunks that had erased text in their context and
+    were indexed again. `overwritten` says how the storage of deleted content was overwritten. `quoted_by` are remaining
+    messages (by id) and documents (by address or id) that quote an erased text. `named_by` are those that name the
+    erased author in their text, title, address, channel, summary, labels or meta. Neither is changed. `sources` are
+    files of erased documents: an `add` would add them again. `undone` says what could not be done, `notes` what an
+    erasure cannot reach.
     """
 
     selector: str
@@ -188,12 +188,12 @@ class Receipt:
 
     @property
     def selector_hash(self) -> str:
-        """The SHA-256 of the selector: it proves what was asked for where the name itself must not be kept."""
+        """The SHA-256 of the selector: proof of the request where the name itself must not be kept."""
         return sha256(self.selector.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def complete(self) -> bool:
-        """Whether all was done."""
+        """Whether nothing is left undone."""
         return not self.undone
 
 
@@ -204,9 +204,9 @@ INTERVAL = 1.0  # seconds between two reports, and before the first
 
 @contextmanager
 def flush_after(flush: Callable[[], None], on_progress: OnProgress | None = None) -> Iterator[None]:
-    """Flush a store after the block; the error of the block is raised even if the flush fails too.
+    """Flush a store after the block. If the block raises, its error wins over one of the flush.
 
-    A large index takes minutes: progress is the seconds that have passed.
+    A large index takes minutes: progress reports the seconds so far.
     """
     try:
         yield
@@ -225,7 +225,7 @@ def flush_after(flush: Callable[[], None], on_progress: OnProgress | None = None
 
 @contextmanager
 def _report_seconds(on_progress: OnProgress | None) -> Iterator[None]:
-    """Report how long the block has taken, from a thread, until it ends or a report raises."""
+    """Report the seconds that the block has taken, from a thread, until the block ends or a report raises."""
     if on_progress is None:
         yield
         return

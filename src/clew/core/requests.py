@@ -1,9 +1,9 @@
 """The requests: a frozen value for each verb. Every surface takes its options from the fields.
 
-The annotation of a field has its type with its bounds and an `Option`: a line of help, and where it is offered. From
-these are made the bodies and the schema of HTTP, the options of the command line, the arguments of an MCP tool and the
-calls of a client, whose parameters are the constructor's. The methods of `Engine` keep signatures of their own, which
-an editor shows with their docstrings; a test compares them with the fields.
+The annotation of a field has its type with bounds, and an `Option`: a line of help, and the surfaces that offer it. The
+HTTP bodies and schema, the options of the command line, the arguments of MCP tools and the calls of a client are made
+from these. The methods of `Engine` have their own signatures, so that an editor shows them with their docstrings; a
+test compares them with the fields.
 
     @dataclass(frozen=True)
     class Search(Conversing[SearchReply], http="POST /v1/search"):
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from clew.core.cite import Citation
     from clew.core.types import Document, Message
 
-R = TypeVar("R")  # what a client returns
+R = TypeVar("R")  # the return type of a client
 Surface = Literal["python", "cli", "http", "mcp"]
 EVERYWHERE: Final[frozenset[Surface]] = frozenset({"python", "cli", "http", "mcp"})
 PROGRAMS: Final[frozenset[Surface]] = frozenset({"python", "http"})
@@ -48,10 +48,10 @@ NO_TOOL: Final[frozenset[Surface]] = frozenset({"python", "cli", "http"})
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How a field is offered: its help, where, and its names there.
+    """The presentation of a field: its help, its surfaces, and its names there.
 
-    `flag` (a short one, or all of them) and `metavar` are those of the command line, `wire` is the name in JSON where
-    it is another. A field with a `setting` replaces that setting for the call; in Python it is given with `settings=`.
+    `flag` (a short one, or all) and `metavar` are for the command line, `wire` is the name in JSON if it differs. A
+    field with a `setting` overrides that setting for the call; in Python, pass `settings=` instead.
     """
 
     help: str
@@ -64,7 +64,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a value must keep to; `says` names it in an error, where a pattern would tell nobody anything."""
+    """The bounds of a value; `says` is the text of the error, where a pattern would explain nothing."""
 
     ge: float | None = None
     le: float | None = None
@@ -94,7 +94,7 @@ Names = Annotated[Sequence[Label], bounded(0, 1000)]
 Count = Annotated[int, Bounds(ge=1, le=1000)]
 Tokens = Annotated[int, Bounds(ge=1, le=1_000_000)]
 Similarity = Annotated[float, Bounds(ge=-1, le=1)]
-Row = Mapping[str, Any]  # of a conversation: columns by name
+Row = Mapping[str, Any]  # a message of a conversation: columns by name
 History = Annotated[Sequence["Message | Row"], bounded(0, 500), Option("What was said before the question.", PROGRAMS)]
 Strategy = Annotated[
     Name | None,
@@ -132,7 +132,7 @@ HasPattern = Annotated[
 
 @dataclass(frozen=True)
 class Request(Generic[R]):
-    """What a verb is asked; a client returns an `R` for it: the reply, or a `part` of it."""
+    """The arguments of a verb. A client returns an `R` for it: the reply, or a `part` of it."""
 
     verb: ClassVar[str]  # as in Python: why_not
     method: ClassVar[Literal["GET", "POST", "DELETE"]]
@@ -140,8 +140,8 @@ class Request(Generic[R]):
     result: ClassVar[Any]  # the type R
     reply: ClassVar[Any]
     part: ClassVar[str]
-    fixed: ClassVar[Mapping[str, Any]]  # what its body says besides the fields
-    one_of: ClassVar[tuple[str, ...]]  # fields of which one must be given, and no other
+    fixed: ClassVar[Mapping[str, Any]]  # constant values in its body, besides the fields
+    one_of: ClassVar[tuple[str, ...]]  # fields of which exactly one must be given
 
     def __init_subclass__(
         cls,
@@ -200,7 +200,7 @@ class Searching(Request[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class Conversing(Searching[R]):
-    """The options of a verb that understands a question by the conversation before it."""
+    """The options of a verb that interprets a question with the conversation before it."""
 
     history: History = ()
 
@@ -236,7 +236,7 @@ Question = Annotated[Text, Option("The question.", metavar="QUESTION", wire="que
 
 @dataclass(frozen=True)
 class Search(Conversing[r.SearchReply], http="POST /v1/search"):
-    """Find the most relevant chunks, best first; a reason if there are none."""
+    """Find the most relevant chunks, best first, or the reason why there are none."""
 
     query: Asked
     _: KW_ONLY
@@ -271,7 +271,7 @@ class Context(Conversing[r.ContextReply], http="POST /v1/context"):
 
 @dataclass(frozen=True)
 class Ask(Conversing[r.AnswerReply], http="POST /v1/ask"):
-    """Answer a question with checked citations; without a language model, by the best passage verbatim."""
+    """Answer a question with checked citations; without a language model, quote the best passage."""
 
     question: Question
     _: KW_ONLY
@@ -281,7 +281,7 @@ class Ask(Conversing[r.AnswerReply], http="POST /v1/ask"):
 
 @dataclass(frozen=True)
 class Agent(Request[r.AnswerReply], http="POST /v1/ask", fixed={"agent": True}):
-    """Answer a question by a language model that chooses its own searches."""
+    """Answer a question with a language model that chooses its own searches."""
 
     question: Question
     _: KW_ONLY
@@ -292,7 +292,7 @@ class Agent(Request[r.AnswerReply], http="POST /v1/ask", fixed={"agent": True}):
 
 @dataclass(frozen=True)
 class Chat(Searching[r.AnswerReply], http="POST /v1/sessions/{session}"):
-    """Answer the next question of a chat that is kept under a name; a new one if there is none of that name."""
+    """Answer the next question of a saved chat; start a new one if the name is new."""
 
     session: SessionName
     question: Question
@@ -326,7 +326,7 @@ class WhyNot(Conversing[r.WhyNotReply], http="POST /v1/why-not"):
 
 @dataclass(frozen=True)
 class Check(Request[r.CheckReply], http="POST /v1/check"):
-    """Tell whether the citations of a past answer still match the documents."""
+    """Check whether the citations of a past answer still match the documents."""
 
     citations: Annotated[
         Sequence["Citation | Mapping[str, Any]"],
@@ -353,7 +353,7 @@ class Feedback(Request[r.FeedbackReply], http="POST /v1/feedback", one_of=("good
 
 @dataclass(frozen=True)
 class ListFeedback(Request[Sequence[r.FeedbackReply]], http="GET /v1/feedback", part="feedback"):
-    """List the last thousand judgements and openings of the collection, the oldest first."""
+    """List the last thousand judgements and opened results of the collection, the oldest first."""
 
 
 # Documents
@@ -361,14 +361,14 @@ class ListFeedback(Request[Sequence[r.FeedbackReply]], http="GET /v1/feedback", 
 
 @dataclass(frozen=True)
 class Add(Request[r.JobReply], http="POST /v1/add"):
-    """Queue web addresses to be read and added; files are uploaded."""
+    """Queue web addresses to be fetched and added; upload files instead."""
 
     sources: Annotated[Sequence[Url], bounded(1, 100), Option("Web addresses.")]
 
 
 @dataclass(frozen=True)
 class Plan(Request[r.PlanReply], http="POST /v1/plan"):
-    """Tell what adding these web addresses would do, and what it would cost; nothing is stored."""
+    """Estimate what adding these web addresses would do and cost; nothing is stored."""
 
     sources: Annotated[Sequence[Url], bounded(1, 100), Option("Web addresses.")]
 
@@ -382,7 +382,7 @@ class AddDocuments(Request[r.ReportReply], http="POST /v1/add-documents"):
 
 @dataclass(frozen=True)
 class List(Request[r.RecordReply], http="GET /v1/documents", reply=r.DocumentsReply, part="documents"):
-    """List the documents by address, a part at a time."""
+    """List the documents by address, page by page."""
 
     _: KW_ONLY
     kinds: Annotated[Sequence[Label], bounded(0, 100), Option("Kinds of documents: page, thread …", wire="kind")] = ()
@@ -406,16 +406,16 @@ class Chunks(Request[r.ChunkReply], http="GET /v1/document/chunks", reply=r.Chun
 
 @dataclass(frozen=True)
 class Links(Request[r.LinksReply], http="GET /v1/document/links"):
-    """List the documents that a document names, and the threads that name it."""
+    """List the documents that a document links to, and the threads that link to it."""
 
     document: DocumentName
 
 
 @dataclass(frozen=True)
 class Drop(Request[int], http="DELETE /v1/document", reply=r.DroppedDocumentsReply, part="dropped"):
-    """Remove one document, by its id or address; with `pattern`, all that a folder or pattern stands for.
+    """Remove one document by its id or address; with `pattern`, all documents in a folder or matching a pattern.
 
-    Returns how many documents were removed; `preview_drop` tells which they would be.
+    Returns the number of removed documents; `preview_drop` lists them without removing.
     """
 
     document: DocumentName
@@ -431,7 +431,7 @@ class PreviewDrop(
     part="documents",
     fixed={"dry_run": True},
 ):
-    """List the addresses of the documents that `drop` would remove; nothing is removed."""
+    """List the addresses of the documents that `drop` would remove, without removing them."""
 
     document: DocumentName
     _: KW_ONLY
@@ -440,7 +440,7 @@ class PreviewDrop(
 
 @dataclass(frozen=True)
 class Erase(Request[r.ReceiptReply], http="POST /v1/erase", one_of=("documents", "author", "channel")):
-    """Remove documents, all that an author wrote, or a channel, with everything that was made of it; the receipt."""
+    """Erase documents, all messages of an author, or a channel, with all derived data; return the receipt."""
 
     documents: Annotated[Sequence[Name], bounded(1, 1000), Option("Documents, by id or address.")] = ()
     _: KW_ONLY
@@ -454,7 +454,7 @@ class Erase(Request[r.ReceiptReply], http="POST /v1/erase", one_of=("documents",
 
 @dataclass(frozen=True)
 class AddMessages(Request[r.ReportReply], http="POST /v1/messages"):
-    """Add messages as they are sent; one that is stored already is skipped, an edited one replaces itself."""
+    """Add messages as they are sent; skip stored ones, and replace edited ones."""
 
     messages: Annotated[Sequence["Message"], bounded(1, 5000), Option("The messages, each with its channel.")]
 
@@ -506,7 +506,7 @@ class Profile(Request[r.ProfileReply], http="GET /v1/profile/{person}"):
 
 @dataclass(frozen=True)
 class StylePrompt(Request[str], http="POST /v1/style-prompt", reply=r.StylePromptReply, part="prompt"):
-    """Make the system prompt with which a model answers a message as a person would."""
+    """Make a system prompt for a model to answer a message as a person would."""
 
     person: Annotated[Name, Option("Author of messages, by name.", metavar="PERSON")]
     message: Annotated[Text, Option("The message to answer.", metavar="MESSAGE")]
@@ -518,19 +518,19 @@ class StylePrompt(Request[str], http="POST /v1/style-prompt", reply=r.StylePromp
 
 @dataclass(frozen=True)
 class Sessions(Request[Sequence[str]], http="GET /v1/sessions", part="sessions"):
-    """List the chats that are kept."""
+    """List the saved chats."""
 
 
 @dataclass(frozen=True)
 class Session(Request[r.SessionReply], http="GET /v1/sessions/{session}"):
-    """Read the last messages of a chat, and the numbers of the documents it has cited."""
+    """Read the last messages of a chat, and the numbers of the documents that it cited."""
 
     session: SessionName
 
 
 @dataclass(frozen=True)
 class DropSession(Request[int], http="DELETE /v1/sessions/{session}", part="dropped"):
-    """Forget a chat with its messages."""
+    """Delete a chat with its messages."""
 
     session: SessionName
 
@@ -540,12 +540,12 @@ class DropSession(Request[int], http="DELETE /v1/sessions/{session}", part="drop
 
 @dataclass(frozen=True)
 class Status(Request[r.StatusReply], http="GET /v1/status"):
-    """Count what a collection has."""
+    """Return the counts of a collection: documents, chunks, languages and more."""
 
 
 @dataclass(frozen=True)
 class Doctor(Request[r.DoctorReply], http="GET /v1/doctor"):
-    """Find what is wrong with what is stored, of a large collection in a sample; it repairs nothing."""
+    """Check the stored data for defects, in a sample of a large collection; repair nothing."""
 
     _: KW_ONLY
     full: Annotated[bool, Option("Read every document, not a sample of a large collection.")] = False
@@ -553,7 +553,7 @@ class Doctor(Request[r.DoctorReply], http="GET /v1/doctor"):
 
 @dataclass(frozen=True)
 class Collections(Request[Sequence[r.CollectionReply]], http="GET /v1/collections", part="collections"):
-    """List the collections that the key opens; of one that it sees in part, the name."""
+    """List the collections that the key opens; only the name of a collection that it sees in part."""
 
 
 @dataclass(frozen=True)
@@ -577,26 +577,26 @@ class Job(Request[r.JobReply], http="GET /v1/jobs/{job}"):
 
 @dataclass(frozen=True)
 class CancelJob(Request[r.JobReply], http="DELETE /v1/jobs/{job}"):
-    """Cancel a job; what it has added stays."""
+    """Cancel a job; documents that it has added stay."""
 
     job_id: JobId
 
 
 @dataclass(frozen=True)
 class ListRuns(Request[Sequence[r.RunReply]], http="GET /v1/evaluations", part="runs"):
-    """List the evaluations that are kept, the oldest first."""
+    """List the stored evaluations, the oldest first."""
 
 
 @dataclass(frozen=True)
 class ReadRun(Request[r.EvaluationReply], http="GET /v1/evaluations/{run}"):
-    """Read one evaluation: the measures of each system, and how they differ from the first."""
+    """Read one evaluation: the measures of each system, and their differences from the first."""
 
     run: Annotated[str, bounded(1, 30), Option("Id of a run, or last.", metavar="RUN")]
 
 
 @dataclass(frozen=True)
 class EnqueueEvaluation(Request[r.JobReply], http="POST /v1/evaluations"):
-    """Measure strategies on judged questions; the reply is a job, whose result names the run."""
+    """Queue a job that measures strategies on judged questions; its result names the run."""
 
     questions: Annotated[
         Sequence[Mapping[str, Any]],
@@ -620,7 +620,7 @@ class MakeQuestions(
     http="POST /v1/evaluations/questions",
     part="questions",
 ):
-    """Make judged questions from the collection's headings, titles and replies, by a model, or from users' feedback."""
+    """Make judged questions from headings, titles and replies of the collection, a model, or users' feedback."""
 
     _: KW_ONLY
     sources: Annotated[
@@ -636,18 +636,18 @@ class FieldOption:
     """A field of a request as a surface sees it."""
 
     name: str
-    type: Any  # the type with its bounds; the Option is left out
+    type: Any  # the type with its bounds, without the Option
     option: Option
-    default: Any  # MISSING of one that must be given
+    default: Any  # MISSING for a required field
 
     @property
     def is_required(self) -> bool:
-        """Whether it must be given."""
+        """Whether the field has no default."""
         return self.default is MISSING
 
 
 def list_options(request: Any, surface: Surface | None = None) -> tuple[FieldOption, ...]:
-    """List the fields of a request that a surface has, those that must be given first; all of them without one."""
+    """List the fields of a request, required ones first; with a surface, only those that it offers."""
     return _read_options(request, surface)
 
 
@@ -661,7 +661,11 @@ def _read_options(request: Any, surface: Surface | None) -> tuple[FieldOption, .
 
 
 def get_types(request: type, *, with_bounds: bool = False, with_nouns: bool = True) -> dict[str, Any]:
-    """Return the types of the fields; the command line takes no nouns, and starts without what they import."""
+    """Return the types of the fields.
+
+    with_nouns: False replaces Citation, Document and Message by `object`: the command line has no such arguments, and
+        starts faster without these imports.
+    """
     names: dict[str, Any] = dict.fromkeys(("Citation", "Document", "Message"), object)
     if with_nouns:
         from clew.core.cite import Citation

@@ -19,20 +19,20 @@ _BOUNDARY = compile_pattern(
     r"|^\#{1,6}\s[^\n]*|\n(?=[^\S\n]*(?:\n|(?:[-*+•‣▪–]|\d{1,3}[.)]|\#{1,6}|>)\s|\|))",  # heading, blank line, item
     re.MULTILINE,
 )
-_MAY_BE_BOUNDARY = compile_pattern(r"[.!?…\n#。！？｡।॥؟۔]")  # how each boundary begins: one class is found much faster
-# Most sentences end so: a word, a full stop, a capital; unless the word is an abbreviation, nothing else is looked at.
+_MAY_BE_BOUNDARY = compile_pattern(r"[.!?…\n#。！？｡।॥؟۔]")  # the first character of a boundary: a fast first test
+# The usual end of a sentence: a word, a full stop, a capital. Decisive unless the word is an abbreviation.
 _LETTERS = 5
 _PLAIN_END = compile_pattern(rf"(?<=[a-z]{{{_LETTERS}}})\.(?=\s+[A-Z])")
 _ABBREVIATION_ENDS = {word[-_LETTERS:] for word in (*TITLE_ABBREVIATIONS, *TRAILING_ABBREVIATIONS)}
 _NEXT_WORD = compile_pattern(r"[\s\"'“‘„«‹»(\[{¿¡*_`]*(\w+)")
 _LAST_WORD = compile_pattern(r"[^\s\"'“‘„«‹(\[{]*$")
 _NAME_BEFORE_INITIAL = compile_pattern(r"\b[^\W\d_a-z]\w+\s+[^\W\d_a-z]$")  # Ursula K
-_MAX_NAME_CHARS = 64  # looked at around a full stop, so that a text takes time that grows with its length
+_MAX_NAME_CHARS = 64  # examined around a full stop: a bound keeps the time linear in the text
 _INITIALS = compile_pattern(r"[^\W\d_](?:\.[^\W\d_])*")
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
-    """Return the spans (start, end) of the sentences in order; together they cover every non-space character once."""
+    """Return the spans (start, end) of the sentences in order; they cover every non-space character once."""
     cuts = [0]
     passed = 0
     for candidate in _MAY_BE_BOUNDARY.finditer(text):
@@ -72,7 +72,7 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
     ):
         return False  # "Dr. No", "1. Install"
     if after[0].islower():
-        # Who begins a sentence in lower case, as in chats, may begin the next one in lower case too.
+        # In a chat, if one sentence begins in lower case, the next one may, too.
         first = _NEXT_WORD.match(text, start, start + _MAX_NAME_CHARS)
         chat = first is not None and first[1][0].islower()
         return chat and mark["stop"] in (".", "!", "?") and not _is_abbreviation(last)
@@ -90,7 +90,7 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(last: str) -> bool:
-    """Return whether the word before a full stop is an initial or an abbreviation, after which a sentence may go on."""
+    """Return whether the word before a full stop is an initial or abbreviation, so that the sentence may continue."""
     if len(last) == 1:
         return last.isupper()
     return last.casefold() in TRAILING_ABBREVIATIONS or ("." in last and _INITIALS.fullmatch(last) is not None)

@@ -1,4 +1,4 @@
-"""Values as a store keeps them: documents with their entries, sessions, the records of collections."""
+"""Stored values: documents with their index entries, sessions, and records of collections."""
 
 import json
 from collections.abc import Callable, Sequence, Set
@@ -16,7 +16,7 @@ from clew.core.types import Chunk, Document, Matrix, Message, Section, Vector
 
 Hashes = NDArray[np.int64]
 Counts = NDArray[np.uint16]
-SLICE = 64  # texts of a call of an embedder; at most this many are embedded again after a crash
+SLICE = 64  # texts per call of an embedder; after a crash at most this many are embedded again
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PackedTerms:
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to be put: its chunks, a unit vector and the terms of each, and the vector of its summary, if any."""
+    """A document to put: its chunks with their unit vectors and terms, and the vector of its summary, if any."""
 
     document: Document
     chunks: Sequence[Chunk]
@@ -41,9 +41,10 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document, its chunks in order, their vectors and terms, and the vector of its summary if it has one.
+    """A stored document: its chunks in order, their vectors and terms, and the vector of its summary, if any.
 
-    Terms are hashed, as in every store: nothing needs to be read, chunked, analysed or embedded again.
+    It has everything to put the document into another store without reading, chunking or embedding again: terms are
+    hashed alike in every store.
     """
 
     document: Document
@@ -53,7 +54,7 @@ class StoredDocument:
     summary_vector: Vector | None = None
 
     def fingerprint(self) -> str:
-        """Hash a document to 32 hexadecimal digits; equal for two that are stored identically, to the last bit."""
+        """Hash everything stored to 32 hexadecimal digits; equal only if all bits are."""
         hasher = xxhash.xxh3_128()
         hasher.update(_to_json_line(_list_document_fields(self.document)))
         for chunk, vector, terms in zip(self.chunks, self.vectors, self.terms, strict=True):
@@ -78,7 +79,7 @@ class BundlePart:
 class Manifest:
     """The manifest of an exported bundle. `language` is that of the analyser, as in the settings.
 
-    `calibration` is the text that the store kept, so that a restored collection gives the same relevance.
+    `calibration` is the store's calibration text, so that a restored collection gives the same relevance.
     """
 
     embedder: str
@@ -93,7 +94,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class StagedModel:
-    """The model of the staged vectors, which are stored beside those in use, and whether they were in use before."""
+    """The model of staged vectors, stored beside the active ones; `was_used`: they were active before."""
 
     embedder: str
     dim: int
@@ -129,7 +130,7 @@ def _to_json_line(of: Sequence[Any]) -> bytes:
 class StoredSession:
     """A session: its documents in the order of their numbers, from 1, and the messages of its chat.
 
-    `used` is when it was used last, in seconds since 1970. One that is `kept` is never dropped for being old.
+    `used` is the time of its last use, in seconds since 1970. A `kept` session never expires.
     """
 
     documents: tuple[str, ...] = ()
@@ -139,7 +140,7 @@ class StoredSession:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The number of each document, by its id."""
+        """The number of each document, by id."""
         return {doc_id: number for number, doc_id in enumerate(self.documents, 1)}
 
 
@@ -147,7 +148,7 @@ ChangeSession = Callable[[StoredSession], StoredSession]
 
 
 def messages_to_json(messages: tuple[Message, ...]) -> str:
-    """Write the roles and texts of messages as JSON, in ASCII: it escapes also what UTF-8 cannot encode."""
+    """Write the roles and texts of messages as ASCII JSON, which can also escape lone surrogates."""
     return json.dumps([[message.role, message.text] for message in messages])
 
 
@@ -160,8 +161,8 @@ def parse_messages(text: str) -> tuple[Message, ...]:
 class CollectionRecord:
     """A collection in a folder or on a server: its name, counts, embedder, times and size.
 
-    `updated` is when a document was last written. `created` is None for a collection that an earlier Clew made. On a
-    server `bytes` is its share of the tables. `problem` says why it cannot be opened; the counts are then 0.
+    `updated` is the time of the last write of a document. `created` is None for a collection of an earlier Clew. On a
+    server, `bytes` is its share of the tables. `problem` says why it cannot be opened; the counts are then 0.
     """
 
     name: str
@@ -176,7 +177,7 @@ class CollectionRecord:
 
 @dataclass(frozen=True, slots=True)
 class DroppedCollection:
-    """A collection that was dropped, as it was; `left` are the files in its folder that are not Clew's and stay."""
+    """A dropped collection as it was before; `left` are foreign files in its folder, which stay."""
 
     collection: CollectionRecord
     left: tuple[str, ...] = ()

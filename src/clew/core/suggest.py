@@ -1,4 +1,4 @@
-"""Words of messages: suggestions ("did you mean"), lists and counts of names, masked secrets."""
+"""Parts of messages: suggestions ("did you mean"), lists and counts of names, masked secrets."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,17 +7,17 @@ from clew.core.errors import NotFound
 from clew.core.patterns import compile_pattern
 
 _WORD = re.compile(r"[^\W_]+")
-_MIN_ALIKE = 0.6  # of difflib's ratio, for names that begin with another letter
-_MIN_WORD = 2  # characters of a word by which a name is found
+_MIN_ALIKE = 0.6  # minimum difflib ratio for names with another first letter
+_MIN_WORD = 2  # minimum characters of a word that two names share
 
 
 def find_close_names(
     name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4, by_word: bool = False
 ) -> list[str]:
-    """Find the candidates most like the name, nearest first, compared without regard to case.
+    """Find the candidates most similar to a name, nearest first, ignoring case.
 
-    First the same name in another case, then, `by_word`, names of which one has all words of the other, as a person's
-    first name and full name, then those alike by difflib's ratio, of which `cutoff` is the least, from 0 to 1.
+    The same name in another case comes first. With `by_word`, names that contain all words of the other follow, such as
+    a first and a full name. Last come names with a difflib ratio (0 to 1) of at least `cutoff`.
     """
     from difflib import get_close_matches
 
@@ -28,7 +28,7 @@ def find_close_names(
     words = _split_words(wanted) if by_word else set()
     related = [each for each in folded if words and _shares_words(words, _split_words(each))]
     near = get_close_matches(wanted, folded, n=max(max_names, 1), cutoff=cutoff)
-    if by_word:  # of a short name half may agree by chance
+    if by_word:  # half the letters of a short name may agree by chance
         near = [each for each in near if each[:1] == wanted[:1] or _is_alike(wanted, each)]
     related.sort(key=lambda each: (near.index(each) if each in near else max_names, each))
     ranked = dict.fromkeys([*([wanted] if wanted in folded else []), *related, *near])
@@ -44,7 +44,7 @@ def format_suggestion(
 
 
 def unknown_name_error(what: str, name: object, known: Iterable[str]) -> NotFound:
-    """Make the error for a name that is in no table: the nearest one, and all that there are."""
+    """Make the error for an unknown name, with the nearest known name and all others."""
     names = list(known)
     near = find_close_names(str(name), names, max_names=1, cutoff=0.6)
     guess = f"; did you mean {near[0]}?" if near else "."
@@ -52,13 +52,13 @@ def unknown_name_error(what: str, name: object, known: Iterable[str]) -> NotFoun
 
 
 def format_names(names: Sequence[str], *, max_names: int = 3) -> str:
-    """Format the names in a list, which says how many more there are: `general, leads, ops and 4 more`."""
+    """Format a list of names, and the number of those left out: `general, leads, ops and 4 more`."""
     shown = ", ".join(names[:max_names])
     return f"{shown} and {len(names) - max_names} more" if len(names) > max_names else shown
 
 
 def suggest_name(what: str, name: str, known: Iterable[str], *, place: str = "") -> str:
-    """Write a sentence for a name that is not known (in a place): the nearest ones, or else the first ones."""
+    """Write a sentence about an unknown name (in a place), with the nearest known names, or else the first ones."""
     names = sorted(known)
     hint = format_suggestion(name, names, cutoff=0.5, by_word=True) or (
         f"there are {format_names(names)}" if names else ""
@@ -83,7 +83,7 @@ def _shares_words(some: set[str], others: set[str]) -> bool:
 
 
 def format_count(count: int, noun: str, plural: str = "") -> str:
-    """Format the count with its noun, singular for one: `1 document`, `2,000 documents`, `3 replies`."""
+    """Format a count with its noun, singular for one: `1 document`, `2,000 documents`, `3 replies`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
@@ -94,7 +94,7 @@ _PARAMETER = compile_pattern(r"(?i)((?:^|[?&\s])[^=&?\s]*(?:password|passwd|toke
 
 
 def mask_secrets(address: str) -> str:
-    """Replace the password of the user and secret parameters of an address by asterisks."""
+    """Replace the password and secret parameters of an address by asterisks."""
     hidden = _USER.sub(rf"\1:{HIDDEN}@", address)
     if hidden == address and re.match(r"[a-z]+:/", address, re.IGNORECASE) and "://" not in address:
         hidden = _LOOSE.sub(rf"\1:{HIDDEN}@", address)

@@ -23,7 +23,7 @@ def split_cells(row: str) -> list[str]:
 
 
 def find_table_header(text: str, at: int) -> str:
-    """Find the header row and the delimiter above the row that begins at a position; empty if it is no such row."""
+    """Find the header and delimiter rows above the table row at a position; empty if it is not in a table's body."""
     start = text.rfind("\n", 0, at) + 1
     line_end = text.find("\n", at)
     if not is_table_row(text[start : line_end if line_end >= 0 else len(text)]):
@@ -41,7 +41,7 @@ def find_table_header(text: str, at: int) -> str:
 
 
 def label_cells(row: str, header: str) -> str:
-    """Write a row as `column: cell` for each cell that is not empty, between semicolons; as it is without a header."""
+    """Write a row's nonempty cells as `column: cell; …`; unchanged if the header does not cover its cells."""
     names = split_cells(header.partition("\n")[0]) if header else []
     cells = split_cells(row)
     if not names or len(cells) > len(names):
@@ -51,5 +51,5 @@ def label_cells(row: str, header: str) -> str:
 
 
 def find_header_in_context(context: str) -> str:
-    """Find the header row kept in the context of a chunk that begins within a table; empty where there is none."""
+    """Find the table header in the context of a chunk that begins within a table; empty if there is none."""
     return next((line for line in context.split("\n") if is_table_row(line)), "")

@@ -1,17 +1,17 @@
-"""How every chunker and scorer splits text into terms, words and tokens.
+"""Text to terms, words and tokens, for every chunker and scorer.
 
-`extract_terms` compares two texts, as an answer with its sources; `clew.core.analyse` makes the terms of the index of
-the same tokens, in the language that a text is known to be in. How a text becomes terms here:
+`extract_terms` makes terms for comparing two texts, such as an answer with its sources. `clew.core.analyse` makes the
+index terms, from the same tokens but in the known language of a text. `extract_terms` works in these steps:
 
 1. Unicode is composed (NFKC); scripts without spaces are separated and split into character bigrams.
 2. One regular expression finds tokens; an identifier is one token (`ingest.max_skew_ms`, `E-4417`, `bob@example.com`).
 3. A token is expanded into pieces: itself and, if it is compound, its parts at every level, each joined without
-   separators, so that `E4417` finds `E-4417` and `maxSkewMs` finds `max_skew_ms`, and either scores above `max` alone.
+   separators. So `E4417` finds `E-4417`, and `maxSkewMs` finds `max_skew_ms` with a higher score than `max` alone.
 4. Pieces are stemmed in the language of the text, and function words are dropped. Diacritics are stripped last, because
    the stemmers need them.
 
-The language is guessed by function words. A short query with too few of them gets the stems of each language that it
-looks like. Collections that were indexed this way are searched this way.
+The language is guessed from function words. A short query with too few of them gets the stems of every likely language.
+Collections that were indexed with these terms, before chunks had a language, are still searched with them.
 """
 
 import re
@@ -53,9 +53,9 @@ _PLURAL_ACRONYM = compile_pattern(r"[A-Z]{2,}s")  # APIs, not AP and Is
 _ELISIONS = frozenset({"all", "dall", "dell", "nell", "sull", "quell", "quest", "jusqu", "lorsqu", "puisqu", "quelqu"})
 _DIACRITICS = dict.fromkeys([*range(0x300, 0x370), *range(0x591, 0x5C8), *range(0x64B, 0x660), 0x670, 0x640])
 _BASE_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
-_MAX_TERM_LENGTH = 64  # characters; longer tokens are blobs that nobody searches for
+_MAX_TERM_LENGTH = 64  # characters; nobody searches for longer tokens
 
-# In other scripts each word shows its language: Greek, Cyrillic, Armenian, Arabic, Devanagari, Tamil.
+# In these scripts the letters of a word decide the stemmer: Greek, Cyrillic, Armenian, Arabic, Devanagari, Tamil.
 _SCRIPTS = (
     ("\u0370", "\u03ff", "el"),
     ("\u0400", "\u052f", "ru"),
@@ -70,10 +70,10 @@ _lock = Lock()
 
 
 def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) -> dict[str, int]:
-    """Count the terms of a text; never empty if the text has a letter or a digit.
+    """Count the terms of a text; not empty if the text has a letter or digit.
 
-    A stored text is stemmed in one language, English if none is detected. A query whose language is unclear is stemmed
-    in each candidate language, so that it matches the stored text either way.
+    A stored text is stemmed in one language, English if none is detected. A query is stemmed in every likely language,
+    so that it matches the stored text either way.
     """
     if language != "auto" and language not in STEMMERS:
         raise SettingsError(f"language {language!r} is not known; it may be auto, {', '.join(STEMMERS)}")
@@ -85,35 +85,34 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
 
 
 def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
-    """Count the stems of the pieces of a text."""
     found: dict[str, int] = {}
     for piece, count in Counter(pieces).items():
         for stem in _stem_piece(piece, languages):
             found[stem] = found.get(stem, 0) + count
-    # A question of function words alone ("who are you") keeps them; composition may leave nothing of an odd letter.
+    # Keep function words if there is nothing else ("who are you"); composition may remove a lone odd letter.
     return found or dict(Counter(map(strip_diacritics, pieces)) or Counter(filter(str.isalnum, text)))
 
 
 def tokenize_words(text: str) -> list[str]:
-    """Split a text into words, case-folded and without diacritics, not stemmed; scripts without spaces as bigrams."""
+    """Split a text into words: case-folded, no diacritics, not stemmed; bigrams for scripts without spaces."""
     plain = _PLAIN_WORD.findall(strip_diacritics(compose(text).casefold()).replace("_", " "))
     return list(chain.from_iterable(split_bigrams(word) if UNSPACED_RUN.match(word) else (word,) for word in plain))
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the number of tokens: a quarter of the characters, rounded up."""
+    """Estimate the number of tokens as a quarter of the characters, rounded up."""
     return -(-len(text) // 4)
 
 
 def prepend_headings(headings: Sequence[str], text: str) -> str:
-    """Put the headings before a text, from the deepest up to the first of more than one word, joined by colons.
+    """Put headings before a text, joined by colons: the deepest ones, up to the first with more than one word.
 
     One word ("Example", "Setup") needs the heading above it; two ("Quick Start", "OAuth 2.0") already name a subject.
     """
     return _join_headings(tuple(headings)) + text
 
 
-@lru_cache(maxsize=1 << 10)  # the chunks of a section have the same
+@lru_cache(maxsize=1 << 10)  # all chunks of a section share their headings
 def _join_headings(headings: tuple[str, ...]) -> str:
     chosen: list[str] = []
     for heading in filter(str.strip, reversed(headings)):
@@ -130,7 +129,7 @@ def _split_pieces(text: str) -> list[str]:
 
 
 def split_words(text: str) -> tuple[list[str], list[str]]:
-    """Split a text into what stands between spaces, and the bigrams of what is written without any."""
+    """Split a text at spaces; return the bigrams of runs in scripts without spaces separately."""
     if text.isascii():
         return text.split(), []
     spaced, runs = split_runs(text)
@@ -138,7 +137,7 @@ def split_words(text: str) -> tuple[list[str], list[str]]:
 
 
 def split_runs(text: str) -> tuple[str, list[str]]:
-    """Split the composed text into what has no runs of letters written without spaces, and those runs."""
+    """Compose a text and take out its runs in scripts without spaces; return the rest and the runs."""
     if text.isascii():
         return text, []
     text = compose(text)
@@ -147,27 +146,27 @@ def split_runs(text: str) -> tuple[str, list[str]]:
 
 
 def fold_plain_word(word: str) -> str:
-    """Return the only piece of what stands between two spaces if it is a word of ASCII letters; "" if not."""
+    """Return the only piece of a string without spaces if it is a plain ASCII word; else ""."""
     bare = word.strip("(),.;:")
     return bare.lower()[:_MAX_TERM_LENGTH] if bare.isascii() and _is_one_word(bare) else ""
 
 
-@lru_cache(maxsize=1 << 16)  # no token has a space in it, and most words come again
+@lru_cache(maxsize=1 << 16)  # no token contains a space, and most words recur
 def expand_word(word: str) -> tuple[str, ...]:
-    """Expand what stands between two spaces to the pieces of its tokens."""
+    """Expand a string without spaces to the pieces of its tokens."""
     if (bare := word.strip("(),.;:")).isalpha():
         return expand_token(bare)
     return tuple(chain.from_iterable(map(expand_token, TOKEN.findall(word))))
 
 
 def split_bigrams(run: str) -> list[str]:
-    """Split a run into the bigrams of its characters, or its only character."""
+    """Split a run into character bigrams; a single character stays."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
 @lru_cache(maxsize=1 << 16)
 def expand_token(token: str) -> tuple[str, ...]:
-    """Return the token and, if it is compound, its parts; case-folded, without duplicates."""
+    """Return the token and, if it is compound, its parts, case-folded and distinct."""
     if token.isascii() and (_is_one_word(token) or token.isdigit()):
         return (token.lower()[:_MAX_TERM_LENGTH],)
     return tuple(dict.fromkeys(part[:_MAX_TERM_LENGTH] for part in map(_fold_case, _split_token(token)) if part))
@@ -199,7 +198,7 @@ def _split_token(token: str) -> Iterator[str]:
         )
     if len(parts) < 2:
         yield token
-        while 1 < token.count(".") < 4:  # 3.11.2 is also a 3.11; but a 3 would be too general
+        while 1 < token.count(".") < 4:  # 3.11.2 is also a 3.11; a 3 would be too general
             token = token.rpartition(".")[0]
             yield token
         return
@@ -210,7 +209,7 @@ def _split_token(token: str) -> Iterator[str]:
 
 
 def _is_one_word(token: str) -> bool:
-    """Return whether a token is letters in the case of a word, a name or an acronym."""
+    """Return whether a token is all letters, cased as a word, name or acronym."""
     return token.isalpha() and (token.islower() or token[1:].islower() or token.isupper())
 
 
@@ -228,7 +227,7 @@ def _strip_apostrophe(token: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _stem_piece(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    """Stem a piece without diacritics, each stem once; none if it is a function word in all of the languages."""
+    """Return the distinct stems of a piece, without diacritics; none if it is a function word in all languages."""
     if piece[0] > "ɏ":  # past Latin
         languages = tuple(code for low, high, code in _SCRIPTS if low <= piece[0] <= high)
     if not languages:
@@ -242,7 +241,7 @@ def _stem_piece(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def stem_word(word: str, code: str) -> str:
-    """Stem a word by the Snowball stemmer of a language."""
+    """Stem a word with the Snowball stemmer of a language."""
     with _lock:  # a Snowball stemmer is not thread-safe
         if code not in _stemmers:
             _stemmers[code] = Stemmer.Stemmer(STEMMERS[code], 0)

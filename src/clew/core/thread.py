@@ -1,6 +1,6 @@
-"""Threads: a conversation is its messages in order; inside the engine it is a Document with a section per message.
+"""Threads: the messages of a conversation in order; in the engine a Document with one section per message.
 
-A long thread is viewed and edited in parts, without being read or written as a whole.
+A long thread is read and edited in parts, never as a whole.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,7 +15,7 @@ from clew.core.text import Terms
 from clew.core.types import Chunk, Document, Matrix, Message, Section
 
 THREAD_KIND = "thread"
-SEPARATOR = "\n\n"  # after each message, so that a thread can grow at its end
+SEPARATOR = "\n\n"  # after each message, so that messages can be appended
 _MAX_TITLE_CHARS = 80
 
 
@@ -23,8 +23,8 @@ _MAX_TITLE_CHARS = 80
 class Thread:
     """A conversation in one channel, its messages by time; `id` is that of the first message.
 
-    `guessed` are the ids of messages whose `reply_to` was inferred, not marked by the author; `awaits` has the ids of
-    missing messages, by those that answer them.
+    `guessed` are the ids of messages whose `reply_to` was inferred, not marked by the author. `awaits` maps the ids of
+    replies to the ids of parents that are missing.
     """
 
     id: str
@@ -37,9 +37,9 @@ class Thread:
     awaits: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> Document:
-        """Return the thread as a Document: the texts of the messages joined, each a section with its author and time.
+        """Return the thread as a Document: the joined texts, with one section per message.
 
-        The parent of a section is the message that it replies to.
+        A section has the author and time of its message; its parent is the message that it replies to.
         """
         text, sections = join_messages(self.messages, guessed=self.guessed, awaits=self.awaits)
         opening = self.messages[0].text if self.messages else ""
@@ -55,14 +55,14 @@ class Thread:
 
 
 def make_thread_title(channel: str, opening: str) -> str:
-    """Make the title of a thread without one: its channel and the beginning of its first message."""
+    """Make a title for a thread from its channel and the beginning of its first message."""
     first = " ".join(opening.split())
     short = first if len(first) <= _MAX_TITLE_CHARS else f"{first[: _MAX_TITLE_CHARS - 1].rstrip()}…"
     return f"#{channel}: {short}"
 
 
 def make_thread_uri(channel: str, first: str) -> str:
-    """Make the address of a thread: its channel and the id of its first message, which may name the channel itself."""
+    """Make the address of a thread: its channel and the id of its first message, which may begin with the channel."""
     return first if first.startswith(f"{channel}/") else f"{channel}/{first}"
 
 
@@ -106,12 +106,12 @@ def find_guessed_replies(document: Document) -> set[str]:
 
 
 def find_awaited_messages(document: Document) -> dict[str, str]:
-    """Find the ids of missing messages, by those of the messages in a thread's document that answer them."""
+    """Return the ids of missing parents by the ids of their replies in a thread's document."""
     return {section.id: section.awaits for section in document.sections if section.awaits is not None}
 
 
 def is_thread(document: Document) -> bool:
-    """Return whether the sections of a document are messages; a program may add plain text of this kind."""
+    """Return whether the sections of a document are messages; programs may also add plain text with this kind."""
     return document.kind == THREAD_KIND and bool(document.sections) and all(section.id for section in document.sections)
 
 
@@ -138,7 +138,7 @@ def get_message_text(document: Document, section: Section) -> str:
 
 
 def fill_in_message(message: Message, old: Message) -> Message:
-    """Fill in a later version of a message: what it does not state of author, time, reply and access stays."""
+    """Fill in a later version of a message: author, time, reply and access stay unless it states them."""
     return replace(
         message,
         author=message.author or old.author,
@@ -150,11 +150,11 @@ def fill_in_message(message: Message, old: Message) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPart:
-    """Some messages of a stored thread, in order, as a Document of these alone.
+    """Some messages of a stored thread, in order, as a Document of their own.
 
-    `numbers` are their places in the thread, of which greater means later; they stay when other messages go. `first`
-    and `last` are the numbers of the thread's first and last message. A parent that is not in the part is None.
-    `revision` is another after every change of the thread.
+    `numbers` are their places in the thread: greater means later, and a deletion does not renumber the others. `first`
+    and `last` are the numbers of the thread's first and last message. A parent outside the part is None. `revision`
+    changes with every change of the thread.
     """
 
     document: Document
@@ -166,14 +166,13 @@ class ThreadPart:
 
 @dataclass(frozen=True, slots=True)
 class ThreadEdit:
-    """What changes in one thread, for `Store.edit_threads`.
+    """The changes to one thread, for `Store.edit_threads`.
 
-    `document` is a part of the thread as it will be, and `numbers` are the places of its messages. Those at `positions`
-    are written, new ones too; the parent of each is in the part. `removed` are the numbers of messages that go; a
-    thread that is left empty goes too. `chunks` are all chunks of the messages at `positions`, with spans in the text
-    of the part. `revision` is that of the part that was read; 0: the thread is new. `is_append`: messages are added at
-    the end and nothing else changes, so that title and hash stay. The summary goes, since it was made of the text
-    before.
+    `document` is a part of the thread after the edit, `numbers` the places of its messages. The messages at `positions`
+    are new or changed and are written; the part must have their parents. `removed` are the numbers of messages to
+    delete; a thread without messages is deleted. `chunks` are all chunks of the messages at `positions`, with spans in
+    the text of the part. `revision` is that of the part that was read; 0 for a new thread. `is_append`: messages are
+    only added at the end, so title and hash stay. The summary is deleted, since it describes the old text.
     """
 
     document: Document
@@ -188,14 +187,14 @@ class ThreadEdit:
 
 
 class Waiting(NamedTuple):
-    """A stored message that answers one that is not stored, and the thread that it is in."""
+    """A stored reply whose parent is not stored, and its thread."""
 
     message: str
     doc_id: str
 
 
 class ThreadEntry(NamedTuple):
-    """A message of a thread as it is read: its place, its id, what it answers, and its stored text."""
+    """A message of a thread as read from the store: its place, id, parent id and stored text."""
 
     place: int
     id: str
@@ -204,22 +203,22 @@ class ThreadEntry(NamedTuple):
 
 
 FindEntries = Callable[[Literal["n", "message", "parent"], Collection[Any], int | None], Sequence[ThreadEntry]]
-BLOCK_BITS = 7  # the messages of a thread are counted by blocks of 128 places …
-RUN_BITS = 4  # … and read by runs of 16
+BLOCK_BITS = 7  # a thread counts its messages by blocks of 128 places …
+RUN_BITS = 4  # … and reads them by runs of 16
 RUN = 1 << RUN_BITS
-MAX_AHEAD = 1 << BLOCK_BITS - RUN_BITS  # runs that are read together on the way up a chain of replies
-MAX_REPLIES = 128  # to a message that are looked at
+MAX_AHEAD = 1 << BLOCK_BITS - RUN_BITS  # runs to read in one query on the way up a chain of replies
+MAX_REPLIES = 128  # replies to a message that are examined
 
 
 class ThreadView:
-    """A thread of which no more is read than what is asked for.
+    """A lazily read thread.
 
-    A message has a place, of which greater means later; the last of equal ids has its place in `places`, as far as it
-    was read, and one that is not in the thread has None.
+    A message has a place; greater means later. `places` has the place of each id that was read (of equal ids the last),
+    and None for an id that is not in the thread.
 
-    blocks: Those that have messages, in order.
-    find: Reads the messages of which a column has one of some values, the first ones if there is a limit.
-    parse_section: Parses the rest of one that was read, by its place.
+    blocks: The blocks with messages, in order.
+    find: Reads the messages with one of some values in a column, up to a limit.
+    parse_section: Parses the rest of a message that was read, by its place.
     """
 
     def __init__(
@@ -240,28 +239,28 @@ class ThreadView:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Two numbers between which all places are."""
+        """The exclusive lower and upper bounds of all places."""
         return (self._blocks[0] << BLOCK_BITS) - 1, self._blocks[-1] + 1 << BLOCK_BITS
 
     def load(self, ids: Iterable[str | None]) -> None:
-        """Read messages by id, together."""
+        """Read messages by id, in one query."""
         missing = {each for each in ids if each is not None and each not in self.places}
         self._keep(self._find("message", missing, None) if missing else ())
         for each in missing - self.places.keys():
             self.places[each] = None
 
     def load_parents(self, places: Iterable[int]) -> set[int]:
-        """Read what messages answer, together; their places."""
+        """Read the parents of messages in one query; return their places."""
         answered = {self._entries[place].parent for place in places} - {None}
         self.load(answered)
         return {place for each in answered if (place := self.places[str(each)]) is not None}
 
     def load_replies(self, places: Iterable[int]) -> set[int]:
-        """Read what answers messages, together; their places."""
+        """Read the replies to messages in one query; return their places."""
         return set(self._keep(self._find("parent", {self._entries[place].id for place in places}, None)))
 
     def load_near(self, places: Iterable[int]) -> None:
-        """Read the messages near some places, together."""
+        """Read the messages near some places, in one query."""
         self._load_runs({place >> RUN_BITS for place in places})
 
     def _load_runs(self, runs: Iterable[int]) -> None:
@@ -285,7 +284,7 @@ class ThreadView:
         return self._parse(place)[0]
 
     def is_guessed(self, place: int) -> bool:
-        """Return whether it was inferred what the message there answers."""
+        """Return whether the parent of the message at a place was inferred."""
         return self._parse(place)[1]
 
     def _parse(self, place: int) -> tuple[Message, bool]:
@@ -299,7 +298,7 @@ class ThreadView:
         return self._parsed[place]
 
     def parent(self, place: int, *, ahead: int = 1) -> int | None:
-        """Return the place of the message that one answers; where it is not read, so many runs before it are."""
+        """Return the place of a message's parent; if it is unread, first read the `ahead` runs before the message."""
         answered = self._entries[place].parent
         if answered is None:
             return None
@@ -310,24 +309,24 @@ class ThreadView:
         return self.places[answered]
 
     def reply_chain(self, place: int) -> Iterator[int]:
-        """Return the places of the messages that one replies to, directly or not, the nearest first."""
+        """Yield the places of a message's ancestors, the nearest first."""
         ahead, read = 1, len(self._runs)
         at = self.parent(place)
         while at is not None:
             yield at
-            if len(self._runs) > read:  # the more, the further it goes
+            if len(self._runs) > read:  # read more at once as the chain gets longer
                 ahead, read = min(2 * ahead, MAX_AHEAD), len(self._runs)
             at = self.parent(at, ahead=ahead)
 
     def is_in_marked_thread(self, place: int) -> bool:
-        """Return whether the message there is a reply, or has one, by the mark of an author and not by a guess."""
+        """Return whether the message at a place is, or has, a reply marked by an author, not inferred."""
         if self._entries[place].parent is not None and not self.is_guessed(place):
             return True
         replies = self._keep(self._find("parent", [self._entries[place].id], MAX_REPLIES))
         return any(not self.is_guessed(reply) for reply in replies)
 
     def step(self, place: int, by: Literal[-1, 1]) -> int | None:
-        """Return the place of the message after (1) or before (-1) one; None at the end."""
+        """Return the place of the next (1) or previous (-1) message; None at the end."""
         run: int | None = place >> RUN_BITS
         while run is not None:
             self._load_runs([run])
@@ -339,7 +338,7 @@ class ThreadView:
         return None
 
     def walk(self, place: int, by: Literal[-1, 1]) -> Iterator[int]:
-        """Yield the places after (1) or before (-1) one, the nearest first."""
+        """Yield the places after (1) or before (-1) a place, the nearest first."""
         at = self.step(place, by)
         while at is not None:
             yield at
@@ -356,12 +355,12 @@ class ThreadView:
         return self._blocks[at] << shift if by == 1 else (self._blocks[at] + 1 << shift) - 1
 
     def is_whole(self, places: Collection[int]) -> bool:
-        """Return whether these are the places of all messages."""
+        """Return whether these are the places of all messages of the thread."""
         return all(one == other for one, other in zip_longest(sorted(places), self.walk(self.bounds[0], 1)))
 
 
 def view_document(document: Document) -> ThreadView:
-    """Make the view of a thread that has been read whole."""
+    """Make a view of a thread that was already read whole."""
     ids = [section.id for section in document.sections]
     entries = [
         ThreadEntry(

@@ -1,6 +1,6 @@
-"""Times: a time without a zone is UTC, everywhere; ISO 8601 in both directions, and timestamps.
+"""Times: ISO 8601 in both directions, and timestamps. A time without a zone is UTC, everywhere.
 
-Readers of foreign formats (chat exports, front matter, tables) parse dates by themselves and end here.
+Readers of foreign formats (chat exports, front matter, tables) parse dates themselves and then use these functions.
 """
 
 import re
@@ -15,7 +15,7 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 def assume_utc(at: datetime) -> datetime:
-    """Return the time itself if it has a zone, else the same time in UTC."""
+    """Return the time with its zone, or with UTC if it has none."""
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
@@ -24,7 +24,7 @@ def to_timestamp(at: datetime) -> float: ...
 @overload
 def to_timestamp(at: datetime | None) -> float | None: ...
 def to_timestamp(at: datetime | None) -> float | None:
-    """Return the seconds since 1970; a time without a zone is UTC."""
+    """Return seconds since 1970; a time without a zone is UTC."""
     return None if at is None else assume_utc(at).timestamp()
 
 
@@ -34,12 +34,12 @@ def to_iso(at: datetime | None) -> str | None:
 
 
 def from_iso(text: str | None) -> datetime | None:
-    """Read the time that `to_iso` wrote, without a zone if it had none; ValueError if the text is not ISO 8601."""
+    """Parse a time written by `to_iso`, adding no zone; ValueError if the text is not ISO 8601."""
     return datetime.fromisoformat(text) if text else None
 
 
 def parse_iso_or_none(text: str) -> datetime | None:
-    """Parse a time from an ISO 8601 text, UTC if it names no zone; None if it is not one."""
+    """Parse an ISO 8601 time, in UTC if it names no zone; None if the text is not ISO 8601."""
     try:
         return assume_utc(datetime.fromisoformat(text.strip()))
     except ValueError:
@@ -47,10 +47,7 @@ def parse_iso_or_none(text: str) -> datetime | None:
 
 
 def parse_time(text: str, now: datetime | None = None) -> datetime:
-    """Parse a time that people type: ISO 8601, "today", "yesterday", or how long ago, as in 7d, 12h, 30m, 2w.
-
-    ValueError if it is none of these.
-    """
+    """Parse a typed time: ISO 8601, "now", "today", "yesterday", or an age (7d, 12h, 30m, 2w); else ValueError."""
     now, said = now or datetime.now(UTC), text.strip().lower()
     if said in ("now", "today", "yesterday"):
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -66,19 +63,19 @@ Times = Sequence[Sequence[float]]
 
 
 def get_times(meta: Mapping[str, Any]) -> Times:
-    """Return the times in the meta of a document or a chunk; none if it is not a transcript."""
+    """Return the times in the meta of a document or chunk; empty if it is not a transcript."""
     times = meta.get(TIMES)
     return times if isinstance(times, list | tuple) else ()
 
 
 def select_times(times: Times, start: int, end: int) -> list[list[float]]:
-    """Select the times of a span, by the positions in it; it begins with what was being said at its start."""
+    """Select the times of a span, relative to its start. The first may come from speech that began before the span."""
     first = max(0, bisect_right(times, start, key=_get_position) - 1)
     return [[max(0, int(at) - start), second] for at, second in times[first:] if at < end]
 
 
 def find_second(times: Times, position: int) -> int | None:
-    """Find the second at which what stands at a position begins to be said; None if there are no times."""
+    """Find the second at which the text at a position is spoken; None if there are no times."""
     place = bisect_right(times, position, key=_get_position)
     return int(times[max(0, place - 1)][1]) if times else None
 

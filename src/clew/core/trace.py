@@ -1,4 +1,4 @@
-"""Tracing: a tree of timed steps, held in a context variable so that no function signature carries it.
+"""Tracing: a tree of timed steps in a context variable, so that no function has to pass it on.
 
 with record() as trace:
     engine.search("what if a key is known to others?")
@@ -16,10 +16,10 @@ Note = str | int | float | bool
 
 @dataclass(slots=True)
 class Trace:
-    """A timed step: how many results it had, notes, and the steps inside. The one noun that changes while it lives.
+    """A timed step: its number of results, notes, and inner steps. The only mutable value type.
 
-    Entered with `with`, it becomes a step of the trace being recorded. Where none is, nothing but the object itself is
-    made: steps stand on the path of every search, so they must cost next to nothing.
+    `with step(…)` adds a step to the trace being recorded. Without a recording it does nothing: every search runs these
+    steps, so they must cost next to nothing.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Trace:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it is a step of a trace that is being recorded."""
+        """Whether the step is being recorded."""
         return self._token is not None
 
     def set_output(self, items: Sequence[object]) -> None:
@@ -66,13 +66,13 @@ class Trace:
         return "\n".join([line, *(step.draw(depth=depth + 1) for step in self.steps)])
 
     def find(self, name: str) -> "Trace | None":
-        """Find the first step of that name in depth-first order, this one included; None if there is none."""
+        """Find the first step with a name, in depth-first order from this one on; None if there is none."""
         if self.name == name:
             return self
         return next((found for step in self.steps if (found := step.find(name))), None)
 
     def find_note(self, key: str) -> Note | None:
-        """Find the first note of that name in depth-first order; None if there is none."""
+        """Find the first note with a key, in depth-first order; None if there is none."""
         if key in self.notes:
             return self.notes[key]
         return next((found for each in self.steps if (found := each.find_note(key)) is not None), None)
@@ -85,7 +85,7 @@ _current: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)
 
 @contextmanager
 def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
-    """Record a new trace with every step taken inside the block, and with `keep` the results of each step."""
+    """Record every step inside the block in a new trace, and with `keep` also the results of each step."""
     trace = Trace(name, keeps_output=keep)
     token = _current.set(trace)
     started = perf_counter()
@@ -97,7 +97,7 @@ def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
 
 
 def note(key: str, value: Note) -> None:
-    """Add a note to the current step of the trace; do nothing where none is recorded."""
+    """Add a note to the current step; do nothing if no trace is recorded."""
     current = _current.get()
     if current is not None:
         current.notes[key] = value

@@ -1,4 +1,4 @@
-"""The central types: frozen values without behaviour beyond derived views of themselves."""
+"""The central types: frozen values without behaviour beyond derived views."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Vector = NDArray[np.float32]  # one row, of unit length
 Matrix = NDArray[np.float32]  # one unit vector per row
 Span = tuple[int, int]  # start and end, in characters
 
-QUOTE = "> "  # before each line of a chunk's context that repeats what was said before: indexed, not embedded
+QUOTE = "> "  # prefix of context lines that repeat earlier messages: indexed, not embedded
 
 
 def _check_text(noun: str, text: object) -> None:
@@ -27,17 +27,17 @@ def _check_text(noun: str, text: object) -> None:
 
 
 def _check_access(noun: str, value: Set[str] | None) -> frozenset[str] | None:
-    if isinstance(value, str):  # set("hr") would be its letters
+    if isinstance(value, str):  # set("hr") would be a set of letters
         raise TypeError(f"{noun}(access=…) takes a set of labels, not the single text {value!r}")
     return None if value is None else frozenset(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation; without an id it gets one made of its content.
+    """One message of a conversation; without an id it gets one made from its content.
 
-    `access` are the labels of those who may see it; None: of its thread. A message that is added again with None keeps
-    the labels that it has; other labels replace them.
+    `access` are the labels of those who may see it; None: the labels of its thread. Adding a message again with None
+    keeps its labels; other labels replace them.
     """
 
     text: str
@@ -61,10 +61,10 @@ class Message:
 class Section:
     """A labelled span of a Document: the text under a heading, or one message.
 
-    Sections partition the text in order; `parent` is the position of another section: the heading above it, or the
-    message it replies to, so that the heading path and the reply chain are walked alike. `guessed`: the reply was
-    inferred, not marked by the author. `access` are the labels of those who may see a message; None: of the document.
-    `awaits` is the id of the message that it answers where that one is not stored; it joins it when it comes.
+    Sections partition the text in order. `parent` is the position of another section: the heading above, or the message
+    that this one replies to. `guessed`: the reply was inferred, not marked by the author. `access` are the labels of
+    those who may see a message; None: the labels of the document. `awaits` is the id of a parent that is not stored;
+    the message joins its parent's thread when the parent is added.
     """
 
     start: int
@@ -84,11 +84,11 @@ class Section:
 class Document:
     """One source: its whole text and the sections that cover it.
 
-    `add` fills in `hash` (of the content) and `stamp` (the state of the file), by which the next `add` skips it.
-    `access` are the labels of those who may see it; None: everybody. `summary_by` names who wrote the summary. The
-    store fills in `created` and `updated`, the times of the first and the last writing, where they are not given.
-    `language` is filled in by `read`: that of most of its chunks, of languages with as many the first by code ("de"
-    before "en"), "und" where none is clear. Of a long document some of the chunks are looked at.
+    `add` fills in `hash` (of the content) and `stamp` (the state of the file); the next `add` skips the document if
+    these are unchanged. `access` are the labels of those who may see it; None: everybody. `summary_by` names who wrote
+    the summary. The store fills in `created` and `updated`, the times of the first and last write, if not given. `read`
+    fills in `language`, the most frequent one among the chunks (in a tie the first code, "de" before "en"), "und" if
+    none is known; in a long document it examines only some chunks.
     """
 
     id: str
@@ -123,15 +123,15 @@ class Document:
         return tuple(reversed(labels))
 
 
-INCOMPLETE = "incomplete "  # a hash that begins so is that of a document whose contexts a model failed to write
+INCOMPLETE = "incomplete "  # prefix of the hash of a document whose contexts a model failed to write
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
     """A document in a list: everything but its text and sections.
 
-    `language` is filled in by `list`: that of most of its chunks, of languages with as many the first by code ("de"
-    before "en"), "und" where none is clear.
+    `list` fills in `language`, the most frequent one among the chunks (in a tie the first code, "de" before "en"),
+    "und" if none is known.
     """
 
     id: str
@@ -152,7 +152,7 @@ class DocumentRecord:
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """What a model failed to write ("contexts"); the next `add` or `backfill` adds it."""
+        """The parts that a model failed to write ("contexts"); the next `add` or `backfill` adds them."""
         return ("contexts",) if self.hash.startswith(INCOMPLETE) else ()
 
 
@@ -174,10 +174,9 @@ class Chunk:
 
     @property
     def embed_text(self) -> str:
-        """What is embedded: the context, the headings above, then the text that is stored and cited.
+        """The text to embed: the context, the headings above, then the text that is stored and cited.
 
-        A heading that the text itself begins with is not repeated. The lines of the context that quote ("> ") what was
-        said before are left out.
+        A heading with which the text begins is not repeated. Quoted context lines ("> ") are left out.
         """
         if not self.context:
             return self._prepend("")
@@ -186,7 +185,7 @@ class Chunk:
 
     @property
     def index_text(self) -> str:
-        """What is indexed by its words, and what rerankers read: `embed_text` with the quoted lines of the context."""
+        """The text for the word index and rerankers: `embed_text` with the quoted lines of the context."""
         if not self.context:
             return self._prepend("")
         return self._prepend("\n".join(line.removeprefix(QUOTE) for line in self.context.split("\n")))
@@ -202,11 +201,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question and the conversation it was asked in.
+    """A question and the conversation before it.
 
-    `text` is what is searched for; once it needs no conversation, `asked` has the question's own words. `k` is the
-    number of hits wanted, `depth` the number that each ranking considers. `vector` is the embedding of the text;
-    whoever sends several queries fills it in for all in one batch.
+    `text` is the text to search for. If it was rewritten with the conversation, `asked` has the original question. `k`
+    is the number of hits to return, `depth` the number that each ranking considers. `vector` is the embedding of the
+    text; a caller with several queries embeds them in one batch.
     """
 
     text: str
@@ -224,9 +223,9 @@ class Query:
 class Hit:
     """A Chunk that was found, the record of its document, and three numbers that are never mixed.
 
-    `score` orders the list it is in and is compared with nothing outside it; `scores` has that of each stage by name.
-    `similarity` is the cosine of query and chunk. `relevance` is the chance, from 0 to 1, that the chunk answers the
-    query, and may be compared across queries, kinds, strategies and stores. Both are nan until they are computed.
+    `score` orders one list of hits and is not comparable outside it; `scores` has the score of each stage by name.
+    `similarity` is the cosine of query and chunk. `relevance` is the probability that the chunk answers the query,
+    comparable across queries, kinds, strategies and stores. Both are nan until they are computed.
     """
 
     chunk: Chunk
@@ -237,16 +236,16 @@ class Hit:
     relevance: float = nan
 
     def with_score(self, score: float, name: str) -> "Hit":
-        """Return the same hit with a new score, which is also added to `scores` by its name."""
+        """Return the same hit with a new score, also added to `scores` by name."""
         scores = {**self.scores, name: score}
         return Hit(self.chunk, self.document, score, scores, self.similarity, self.relevance)
 
 
 class TermMatch(NamedTuple):
-    """How well a chunk matches the terms of a query, each from 0 to 1.
+    """The match of a chunk with the terms of a query, as two numbers from 0 to 1.
 
-    `share` is the share of the terms that it has, weighted by their inverse document frequency. `strength` is its BM25
-    score over the greatest that a chunk could have: that of one with every term many times.
+    `share` is the fraction of the terms in the chunk, weighted by inverse document frequency. `strength` is its BM25
+    score divided by the maximum, that of a chunk with every term many times.
     """
 
     share: float
@@ -254,7 +253,7 @@ class TermMatch(NamedTuple):
 
 
 NO_MATCH = TermMatch(0.0, 0.0)
-FOREIGN = "expected_words"  # the name of the score of a hit in another language than the question
+FOREIGN = "expected_words"  # the name in `scores` that marks a hit in another language than the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +268,10 @@ class StoreStats:
     index: str = ""
     bytes: int = 0
     without_summary: int = 0  # documents; counted by `engine.status` where the settings ask for summaries
-    without_contexts: int = 0  # documents of which a model failed to write contexts
+    without_contexts: int = 0  # documents whose contexts a model failed to write
     languages: Mapping[str, int] = field(default_factory=dict)  # chunks in each; counted by `engine.status`
-    pending: int = 0  # chunks that are found by words alone, because their vectors are still to be made
-    is_embedding: bool = False  # whether a process is at work that makes them, after it has read all its files
+    pending: int = 0  # chunks without a vector yet, found only by words
+    is_embedding: bool = False  # whether a process is working that will embed them, once it has read all its files
 
     def describe_pending(self) -> str:
         """Describe how many chunks have their vectors."""
@@ -280,7 +279,7 @@ class StoreStats:
         return f"{made}, the others by words" if self.pending else made
 
     def explain_pending(self) -> str:
-        """Explain how many chunks have their vectors, and who makes the others."""
+        """Explain how many chunks have their vectors, and what will make the others."""
         who = "`clew backfill` makes their vectors, and so does the next `clew add`"
         if self.is_embedding:
             who = "an add is at work: it reads all files, then makes their vectors"

@@ -1,7 +1,7 @@
 """Usage and cost of model calls: token counts per piece of work, the price table, and the budget of a run.
 
-A driver reports each call with `record_usage`; every UsageMeter that is measuring around the call adds it up. A
-CostBudget refuses a call that could exceed the cost limit; `core.metered` wraps models so that they ask it first.
+A driver reports each call with `record_usage`, which adds it to every active UsageMeter. A CostBudget refuses a call
+that could exceed the cost limit; the wrappers in `core.metered` ask it before each call.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Calls to a language model, and the tokens that they read and wrote."""
+    """Calls to a language model, and their input and output tokens."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -35,9 +35,9 @@ class Usage:
 
 
 class UsageMeter:
-    """Sums up the model usage of one piece of work, even while others use the same models at the same time.
+    """The model usage of one piece of work, even while other work uses the same models.
 
-    It may measure several blocks. Meters nest: usage inside an inner one counts for the outer one too.
+    A meter can measure several blocks. Meters nest: usage inside an inner one also counts for the outer one.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class UsageMeter:
 
     @contextmanager
     def measure(self) -> Iterator["UsageMeter"]:
-        """Add up all usage recorded inside the block, also by threads and tasks that are started inside it."""
+        """Add all usage recorded inside the block, also by threads and tasks started there."""
         token = _active_meters.set((*_active_meters.get(), self))
         try:
             yield self
@@ -68,7 +68,7 @@ _active_meters: ContextVar[tuple[UsageMeter, ...]] = ContextVar("clew_usage_mete
 
 
 def record_usage(usage: Usage) -> None:
-    """Add the usage of one call to all active meters; every LLM driver calls it once per call."""
+    """Add the usage of one call to all active meters. Every LLM driver does this once per call."""
     for meter in _active_meters.get():
         meter.add(usage)
 
@@ -82,20 +82,17 @@ class Price:
 
 
 def look_up_price(config: LLMConfig, model: str) -> Price:
-    """Look up the price of a language model: its line in the price table, else zero.
-
-    A line may name the model with or without its address.
-    """
+    """Look up the price of a language model, with or without its address in the name; zero if the table lacks it."""
     table = {name: Price(float(read), float(written)) for name, read, written in map(str.split, config.prices)}
     return table.get(model) or table.get(model.partition("@")[0], Price())
 
 
 @dataclass(slots=True)
 class CostBudget:
-    """Adds up the cost of model calls and refuses a call that could exceed the limit.
+    """The cost of model calls so far, and their limit.
 
-    A call first reserves the most it can cost: a token has at least one byte, so a text never has more tokens than
-    bytes. Its real cost is settled afterwards.
+    Each call first reserves its maximum cost: a token has at least one byte, so a text never has more tokens than
+    bytes. The real cost is settled afterwards.
     """
 
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -105,7 +102,7 @@ class CostBudget:
     _lock: Lock = field(default_factory=Lock)
 
     def compute_cost(self, model: str, *, input_tokens: int, output_tokens: int = 0) -> float:
-        """Compute the cost of that many tokens; a model without a price is free."""
+        """Compute the cost of tokens; a model without a price is free."""
         price = self.prices.get(model, Price())
         return (input_tokens * price.input + output_tokens * price.output) / MILLION
 
@@ -114,7 +111,7 @@ class CostBudget:
         return self.prices.get(model, Price()) == Price()
 
     def reserve(self, model: str, texts: list[str], *, output: int = 0) -> float:
-        """Reserve the most that a call may cost, with `output` tokens per text, and return it, or raise CostLimit."""
+        """Reserve the maximum cost of a call, with `output` tokens per text, and return it; or raise CostLimit."""
         size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
         max_cost = self.compute_cost(model, input_tokens=size, output_tokens=output * len(texts))
         self.reserve_cost(max_cost, model)
@@ -136,7 +133,7 @@ class CostBudget:
             self._reserved += max_cost
 
     def settle_cost(self, reserved: float, cost: float) -> None:
-        """Release a reserved amount and add what the call has cost."""
+        """Release a reserved amount and add the real cost."""
         with self._lock:
             self._reserved -= reserved
             self.spent += cost

@@ -1,7 +1,4 @@
-"""Context windows of conversations: messages with their scores, their threads, and the style of a person.
-
-These are the types of `Engine.window`, `find_messages`, `profile`, `style_prompt` and `links`.
-"""
+"""Context windows of conversations: the types of `Engine.window`, `find_messages`, `profile` and `links`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,9 +13,9 @@ class ContextMessage:
     """A message in a window: its score, the factors of the score, and the message that it replies to.
 
     `original_score` is the score before the factors (`scoring.base`), `similarity` the cosine with the prompt and
-    `relevance` the chance that the message answers it. A message that was added along with a hit (`found` is False) has
-    none of them, and a score of 0. `parent` is set if it is in the window too; `guessed`: it was inferred, not marked.
-    `cut`: the message was too long, and its text is the beginning and the end of it, with "…" between them.
+    `relevance` the probability that the message answers it. All are 0 for a message that was added along with a hit
+    (`found` is False). `parent` is set if it is in the window too; `guessed`: the reply was inferred, not marked.
+    `cut`: the message was too long, and its text is only its beginning and end, with "…" between them.
     """
 
     message: Message
@@ -62,7 +59,7 @@ class WindowThread:
 
 @dataclass(frozen=True, slots=True)
 class DroppedMessage:
-    """A message that was found but is not in the window, and why: `budget` or `below the minimum`."""
+    """A message that was found but left out of the window, and why: `budget` or `below the minimum`."""
 
     message: ContextMessage
     reason: str
@@ -73,7 +70,7 @@ class DroppedMessage:
 class ContextWindow:
     """The messages for a prompt, in the order of the text: best threads first, each by time.
 
-    `total_tokens` counts the text. `channels` are those that were searched. Without messages there is a `reason`.
+    `total_tokens` counts the text. `channels` are the searched channels. If there are no messages, `reason` says why.
     """
 
     messages: tuple[ContextMessage, ...]
@@ -87,7 +84,7 @@ class ContextWindow:
 
 @dataclass(frozen=True, slots=True)
 class StyleProfile:
-    """How a person writes. `confidence` grows with the number of messages it is based on, up to 1 at twenty."""
+    """The writing style of a person. `confidence` grows with the number of messages, up to 1 at twenty."""
 
     person: str
     tone: str
@@ -113,7 +110,7 @@ RagRecord = Mapping[str, Any]  # content, similarity, document_id, chunk_index, 
 
 
 class RagErrorReason(StrEnum):
-    """Why there is no context."""
+    """The reasons for an empty context."""
 
     NO_HITS = "no_hits"  # the query is empty, or nothing was found
     SYSTEM_ERROR = "rag_error"  # the search failed; the log has the traceback
@@ -121,7 +118,7 @@ class RagErrorReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RagContext:
-    """The prompt text, and a record per post in it, the most similar first."""
+    """The prompt text, and a record for each post in it, the most similar first."""
 
     text: str
     records: tuple[RagRecord, ...]
@@ -129,14 +126,14 @@ class RagContext:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """Something was found."""
+    """The outcome of a search with hits."""
 
     value: RagContext
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Nothing was found, or the search failed; `error` is then the message."""
+    """The outcome of a search without hits, or of one that failed with the message `error`."""
 
     reason: RagErrorReason
     error: str = ""

@@ -1,6 +1,6 @@
-"""Drivers: everything that touches a model, a disk or a network; here, the stores by the place of their collections.
+"""Drivers: everything that touches a model, a disk or a network. This module opens stores by their place.
 
-A driver is imported on first use, so that nothing heavy is loaded for what is not used.
+A driver is imported on first use, so that nothing heavy is loaded in vain.
 """
 
 import logging
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from clew.drivers.store.store import Store
 
 
-SERVER, SERVER_EMBEDDER = ".server", "hashed:8"  # the collection of a server's own, which has no documents
+SERVER, SERVER_EMBEDDER = ".server", "hashed:8"  # the server's own collection, without documents
 
-# Where logging is not configured, Python would print a bare "stamina.retry_scheduled" for every retry.
+# Without a handler, Python would print a bare "stamina.retry_scheduled" for every retry.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 @contextmanager
 def _name_denied_files() -> Iterator[None]:
-    """Turn files that this user may not read into a DriverFailed that names them."""
+    """Turn a PermissionError into a DriverFailed that names the file."""
     try:
         yield
     except PermissionError as error:
@@ -52,7 +52,7 @@ def _name_denied_files() -> Iterator[None]:
 
 
 class _Folders:
-    """Collections in a folder, each in one of its own, or in memory."""
+    """Collections in subfolders of a folder, or in memory."""
 
     def open_store(self, path: str, *, collection: str, embedder: str, dim: int, config: StoreConfig) -> "Store":
         from clew.drivers.store.sqlite.backend import open_store
@@ -84,7 +84,7 @@ class _Folders:
 
 
 class _Backends:
-    """Collections over backends of the user or of a plugin: `make(address, collection)` brings one."""
+    """Collections over backends of the user or a plugin, made by `make(address, collection)`."""
 
     def __init__(self, make: Callable[[str, str], "BaseBackend"]) -> None:
         self._make = make
@@ -123,7 +123,7 @@ class _Backends:
 
 
 def _choose_stores(place: "str | Path | BaseBackend", collection: str = "default") -> Any:
-    """Choose what opens, lists and drops the collections of a place."""
+    """Choose the object that opens, lists and drops the collections of a place."""
     if not isinstance(place, str | Path):
         if collection != "default":
             raise SettingsError(f"a backend is one collection; leave out collection={collection!r}")
@@ -141,7 +141,7 @@ def _choose_stores(place: "str | Path | BaseBackend", collection: str = "default
 
 
 def describe_place(place: "str | Path | BaseBackend") -> str:
-    """Return what messages call a place, without a password."""
+    """Return the name of a place for messages, without a password."""
     return mask_secrets(str(place)) if isinstance(place, str | Path) else place.place
 
 
@@ -161,9 +161,9 @@ def open_store(
 
 
 def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) -> "Store | None":
-    """Open the collection in which servers over a store keep their keys; None if it is not there and not created.
+    """Open the collection in which servers keep their keys; None if it does not exist and `create` is False.
 
-    Its name cannot be given to another collection, and it is not listed among them.
+    Its name is reserved, and lists of collections leave it out.
     """
     from clew.drivers.store.sqlite.folder import has_marker
 
@@ -184,7 +184,7 @@ def open_server_store(path: str | Path, config: StoreConfig, *, create: bool) ->
 
 @_name_denied_files()
 def read_stored_embedder_name(place: "str | Path | BaseBackend", collection: str, *, as_of: str = "") -> str | None:
-    """Return the name of the embedder that a collection has, or had at a time; None if there is no such collection."""
+    """Return the name of a collection's embedder, now or at the time `as_of`; None if there is no such collection."""
     name: str | None = _choose_stores(place, collection).read_stored_embedder_name(str(place), collection, as_of)
     return name
 
@@ -197,14 +197,14 @@ def list_collections(path: str | Path) -> list[CollectionRecord]:
 
 @_name_denied_files()
 def drop_collection(path: str | Path, name: str) -> DroppedCollection:
-    """Remove a collection and nothing else; return what it was, or raise NotFound."""
+    """Remove a collection, but no foreign files; return its last record, or raise NotFound."""
     dropped = _choose_stores(path).drop_collection(str(path), name)
     return dropped if isinstance(dropped, DroppedCollection) else DroppedCollection(dropped)
 
 
 @_name_denied_files()
 def accept_what_is_there(path: str | Path, collection: str, embedder: str) -> tuple[Defect, ...]:
-    """Let a folder's collection be opened that is refused as a whole; return what was wrong, repaired."""
+    """Make a folder's collection open again that is refused as a whole; return the defects, repaired."""
     folder = find_collection_folder(path, collection)
     if folder is None:
         return ()
@@ -217,7 +217,7 @@ MEMORY: Final = ":memory:"
 
 
 def find_source_root(place: object) -> Path:
-    """Find the folder to which uris of files are relative: the parent of the collections' folder, else the current."""
+    """Find the folder to which file uris are relative: the parent of the collections' folder, else the current one."""
     return resolve_folder(place).parent if _is_folder(place) else Path.cwd()
 
 
@@ -236,28 +236,28 @@ def is_server_address(path: str | Path) -> bool:
 
 
 def is_shared(place: object) -> TypeGuard[str | Path]:
-    """Return whether processes on many machines can write to the collections of a place at the same time."""
+    """Return whether processes on several machines can write to the collections of a place at the same time."""
     return isinstance(place, str | Path) and is_address(place)
 
 
 def is_lance_address(path: str | Path) -> bool:
-    """Return whether a path is the address of Lance datasets: in object storage, or in a folder (`lance://`)."""
+    """Return whether a path is the address of Lance datasets, in object storage or in a folder (`lance://`)."""
     return str(path).startswith(("lance://", "s3://", "gs://", "az://"))
 
 
 def is_address(path: str | Path) -> bool:
-    """Return whether a path is the address of a server, of Lance datasets or of a plugin's store, and not a folder."""
+    """Return whether a path is the address of a server, Lance datasets or a plugin's store, not a folder."""
     return is_server_address(path) or is_lance_address(path) or find_store_plugin(path) is not None
 
 
 def find_store_plugin(path: str | Path) -> Plugin | None:
-    """Find the plugin for the addresses that begin as this one, as `mongodb://`; None if there is none."""
+    """Find the plugin for the scheme of an address, such as `mongodb://`; None if there is none."""
     scheme, sign, _ = str(path).partition("://")
     return find_plugins("stores").get(scheme) if sign else None
 
 
 def resolve_folder(path: str | Path) -> Path:
-    """Resolve a path to the folder of collections that it names; DriverMissing for an address of an unknown store."""
+    """Resolve a path to a folder of collections; DriverMissing for the address of an unknown store."""
     if "://" in str(path):
         raise DriverMissing(
             f"{mask_secrets(str(path))}: collections are kept in folders, in PostgreSQL and in object storage; give a "

@@ -1,7 +1,7 @@
-"""A key-value cache in one SQLite file, shared by threads and processes: of vectors, and of a language model's answers.
+"""A key-value cache in one SQLite file for vectors or answers of a language model, shared by threads and processes.
 
-The file is opened for each call and closed after it. That is cheap beside a model, no fork inherits a connection, and
-there is nothing to close. A file that was deleted is created again.
+Each call opens and closes the file. That is cheap compared with a model, no fork inherits a connection, and there is
+nothing to close. A deleted file is created again.
 """
 
 import os
@@ -17,7 +17,7 @@ BATCH = 500  # keys in one statement; older SQLite allows 999
 VERSION = 2
 
 _TABLE = "CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
-# Version 1 had one table for each kind of cache; its rows are moved when the file is first opened.
+# Version 1 had one table for each kind of cache; its rows are migrated when the file is first opened.
 _MIGRATIONS = {
     "answers": "SELECT key, answer FROM answers",
     "vectors": "SELECT model || char(31) || role || char(31) || digest, vector FROM vectors",
@@ -33,21 +33,21 @@ _ENVIRONMENT = (  # the file itself is in order
 
 
 class CacheFile:
-    """Values by their keys in a file, which is created if missing; DriverFailed if it cannot be used."""
+    """A key-value file, created if missing; DriverFailed if it cannot be used."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).expanduser()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(OSError):  # SQLite says why it cannot be created
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # what is cached is its owner's alone
+            with suppress(OSError):  # SQLite raises the error
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # readable only by its owner
         except OSError as error:
             raise DriverFailed(f"{path}: the cache file cannot be created ({error}); name another file") from error
         with self._connect():
             pass  # a broken file fails now, not at the first search
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the values of those keys that are there."""
+        """Return the values of the keys that are cached."""
         found: dict[str, bytes] = {}
         with self._connect() as db:
             for start in range(0, len(keys), BATCH):
@@ -57,12 +57,12 @@ class CacheFile:
         return found
 
     def put(self, values: Mapping[str, bytes]) -> None:
-        """Store values by their keys, over those that are there."""
+        """Upsert values by key."""
         with self._connect() as db, _transaction(db):
             db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", values.items())
 
     def clear(self) -> int:
-        """Delete all entries, and their bytes from the file; return how many there were."""
+        """Delete all entries, and overwrite their bytes in the file; return how many there were."""
         with self._connect() as db:
             db.execute("PRAGMA secure_delete = ON")
             count = db.execute("DELETE FROM entries").rowcount
@@ -77,7 +77,7 @@ class CacheFile:
                 self._create_or_check_table(db)
                 yield db
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the extended code says more than is needed
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
             if code in _LOCKED:
                 problem = f"is locked by another process ({error}); try again"
             elif code in _ENVIRONMENT:
@@ -87,7 +87,7 @@ class CacheFile:
             raise DriverFailed(f"{self.path}: the cache file {problem}") from error
 
     def _create_or_check_table(self, db: sqlite3.Connection) -> None:
-        """Create the table in a new file, and refuse a file that holds something else."""
+        """Create the table in a new file; reject a database of another program or a newer version."""
         tables, version = _read_schema(db)
         if version > VERSION:
             raise DriverFailed(f"{self.path}: the cache file is of a newer version of Clew; delete the file")
@@ -114,7 +114,7 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def _read_schema(db: sqlite3.Connection) -> tuple[set[str], int]:
-    """Read the names of the tables, and the version of the file: none and 0 for a new one."""
+    """Read the names of the tables and the version of the file; 0 for a new file."""
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     (version,) = db.execute("PRAGMA user_version").fetchone()
     return tables, version

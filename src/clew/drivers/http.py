@@ -1,6 +1,6 @@
 """A JSON endpoint over HTTP, with retries while the server is busy or unreachable.
 
-The API key goes into one header and nowhere else: not into an error, a log or a repr.
+The API key goes into one header and never into an error, a log or a repr.
 """
 
 import weakref
@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 from clew.core.errors import DriverFailed, DriverMissing, RequestRefused, SettingsError
 
-MAX_WAIT = 60.0  # seconds: the longest wait before a retry that a server may ask for
+MAX_WAIT = 60.0  # seconds: the longest wait before a retry that a server may request
 
 
 class _RetryableError(Exception):
-    """A failure that may pass; `wait` is the number of seconds that the server asked for."""
+    """A temporary failure; `wait` is the number of seconds that the server requested."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
@@ -23,7 +23,7 @@ class _RetryableError(Exception):
 
 
 class JsonEndpoint:
-    """A URL to post JSON to; errors call it `name`, and `setting` is the table of its options in the settings."""
+    """A URL that takes JSON by POST; errors call it `name`, and `setting` is its table in the settings."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class JsonEndpoint:
         return f"JsonEndpoint({self._label})"
 
     def post(self, body: dict[str, Any]) -> Any:
-        """Return the JSON of the response.
+        """Post a body and return the JSON of the response.
 
         Raises RequestRefused if retrying will not help, DriverFailed after the last attempt.
         """
@@ -104,7 +104,7 @@ class JsonEndpoint:
             raise DriverFailed(f"{self._label} answered with a body that is not JSON; check the address") from None
 
     def _extract_message(self, response: Any) -> str:
-        """Extract the error message of the server, shortened, and without the key that some servers repeat."""
+        """Extract the server's error message, shortened, and without the key that some servers echo."""
         try:
             body = response.json()
             error = next((body[key] for key in ("error", "message", "detail") if body.get(key)), body)
@@ -118,14 +118,14 @@ class JsonEndpoint:
 
 
 def _decide_retry(error: Exception) -> bool | float:
-    """Return whether to retry after an error, or the seconds to wait before, as the server asked."""
+    """Return whether to retry after an error, or the seconds to wait first, as the server requested."""
     if not isinstance(error, _RetryableError):
         return False
     return True if error.wait is None else min(error.wait, MAX_WAIT)
 
 
 def _parse_retry_after(header: str) -> float | None:
-    """Parse the seconds of a Retry-After header, which may be a number or a date; None if it is neither."""
+    """Parse a Retry-After header, a number or a date, to seconds; None if it is neither."""
     try:
         return max(0.0, float(header))
     except ValueError:

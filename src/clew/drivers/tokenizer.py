@@ -1,4 +1,4 @@
-"""Tokenizers in the format of the `tokenizers` library (`tokenizer.json`): loading one, and counting with it."""
+"""Tokenizers in the format of the `tokenizers` library (`tokenizer.json`): loading and counting."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def load_tokenizer(path: Path) -> "Tokenizer":
-    """Load the tokenizer in a file, without truncation and padding, which a file may ask for."""
+    """Load a tokenizer from a file; turn off the truncation and padding that the file may set."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
@@ -21,7 +21,7 @@ def load_tokenizer(path: Path) -> "Tokenizer":
 
 
 def load_token_counter(path: str | Path) -> Callable[[str], int]:
-    """Load a function that counts the tokens of a text, without special ones, by the tokenizer in a file."""
+    """Return a function that counts the tokens of a text, without special ones, with the tokenizer in a file."""
     if not Path(path).is_file():
         raise NotFound(f"there is no tokenizer in {path}; context.tokenizer names the model's tokenizer.json")
     try:
@@ -36,5 +36,5 @@ def load_token_counter(path: str | Path) -> Callable[[str], int]:
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates by "?": neither a tokenizer nor JSON can carry them."""
+    """Replace lone surrogates by "?": neither tokenizers nor JSON bodies accept them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

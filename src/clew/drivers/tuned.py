@@ -1,4 +1,4 @@
-"""The settings that were tuned for a collection, kept with it and with what spoke for them, the last one in use."""
+"""The tuned settings of a collection, stored with it and their measurements; the last ones are in use."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ LOCK = "tuned.lock"
 
 @dataclass(frozen=True, slots=True)
 class TunedSettings:
-    """Settings by dotted name, all that were tuned until then, and the measurement for which they were kept.
+    """All settings tuned so far, by dotted name, and the measurement that led to the last change.
 
-    They hold for the embedder that they were measured with. `difference` is that on the held-out questions.
+    They apply only to the embedder of the measurement. `difference` is the gain on the held-out questions.
     """
 
     settings: Mapping[str, Any]
@@ -33,13 +33,13 @@ class TunedSettings:
 
 @contextmanager
 def hold_tuning(folder: Path | None) -> Iterator[None]:
-    """Raise ConcurrentChange if another process or thread is in this block for the same folder.
+    """Hold the lock for tuning in a folder; ConcurrentChange if another process or thread holds it.
 
-    A store that is no folder, or whose file system does not lock, has no such lock.
+    Stores outside a folder, and file systems without locks, are not locked.
     """
     handle, is_taken = None, False
     if folder is not None and folder.is_dir():
-        with suppress(OSError):  # no locks, or no right to write
+        with suppress(OSError):  # no locks, or read-only
             handle = try_lock(folder / LOCK)
             is_taken = handle is None
     if is_taken:
@@ -49,7 +49,7 @@ def hold_tuning(folder: Path | None) -> Iterator[None]:
 
 
 def read_tuned_settings(records: RecordStore | None) -> list[TunedSettings]:
-    """Return what was kept for the collection, the oldest first; nothing in memory."""
+    """Return the tuned settings of the collection, the oldest first; empty without a RecordStore."""
     text = records.read("tuned") if records else ""
     if records is None or not text:
         return []
@@ -64,7 +64,7 @@ def read_tuned_settings(records: RecordStore | None) -> list[TunedSettings]:
 
 
 def _parse_tuned(value: Mapping[str, Any]) -> TunedSettings:
-    """Parse the settings of a JSON object; TypeError for one of another shape."""
+    """Parse tuned settings from a JSON object; TypeError for a wrong shape."""
     tuned = TunedSettings(**value)
     texts, numbers = (tuned.embedder, tuned.at, tuned.measure), (tuned.difference, tuned.p, tuned.questions)
     if not (
@@ -77,6 +77,6 @@ def _parse_tuned(value: Mapping[str, Any]) -> TunedSettings:
 
 
 def write_tuned_settings(records: RecordStore, tuned: Sequence[TunedSettings]) -> None:
-    """Replace what is kept, whole or not at all."""
+    """Replace the tuned settings of the collection, atomically."""
     kept = {"format": FORMAT, "tuned": [asdict(each) for each in tuned]}
     records.write("tuned", json.dumps(kept, indent=1) + "\n" if tuned else "")

@@ -1,9 +1,9 @@
 """Windows of texts that are longer than a model's token limit, for embedders, rerankers and verifiers.
 
-A text is embedded in windows that are pooled. A reranker scores windows, and the best one counts: one passage that
-answers is an answer, whatever surrounds it (MaxP: Dai and Callan, "Deeper Text Understanding for IR with Contextual
-Neural Language Modeling", 2019). A long question accompanies every window, so it is shortened: the point of a long
-message stands at its start or at its end, so both are kept and the middle is dropped.
+An embedder pools the vectors of the windows. A reranker takes the best window's score: one passage that answers is an
+answer, whatever surrounds it (MaxP: Dai and Callan, "Deeper Text Understanding for IR with Contextual Neural Language
+Modeling", 2019). A long question is shortened, since it accompanies every window: its middle is dropped, because the
+point of a long message is usually at its start or end.
 """
 
 import math
@@ -17,7 +17,7 @@ from clew.core.types import Matrix
 
 
 def split_windows(length: int, size: int, overlap: int) -> list[slice]:
-    """Split `length` into the fewest windows of at most `size`, spread evenly; neighbours share at least `overlap`."""
+    """Split `length` into the fewest, evenly spread windows of at most `size` that overlap by at least `overlap`."""
     if length <= size:
         return [slice(0, length)]
     shared = min(overlap, size // 2)
@@ -27,14 +27,14 @@ def split_windows(length: int, size: int, overlap: int) -> list[slice]:
 
 
 def keep_both_ends(length: int, max_length: int) -> list[slice]:
-    """Keep the start and the end, together `max_length` long, of what is longer; else all of it."""
+    """Return slices of the start and end, together `max_length` long, if `length` is more; else one slice of all."""
     if length <= max_length:
         return [slice(0, length)]
     return [slice(0, max_length - max_length // 2), slice(length - max_length // 2, length)]
 
 
 def max_score_per_text(scores: Sequence[float], owners: Sequence[int], count: int) -> list[float]:
-    """Return the greatest window score of each of the `count` texts; `owners` says which text each score belongs to."""
+    """Return the greatest window score of each of the `count` texts; `owners` has the text of each score."""
     best = [-math.inf] * count
     for owner, score in zip(owners, scores, strict=True):
         best[owner] = max(best[owner], score)
@@ -48,7 +48,7 @@ def logistic(value: float) -> float:
 
 def normalize(rows: ArrayLike, *, source: str) -> Matrix:
     """Scale the rows to unit length, in float32; DriverFailed, naming the source, if one is zero or not finite."""
-    wide = np.asarray(rows, dtype=np.float64)  # a sum of squares that overflows or vanishes in float32 does not here
+    wide = np.asarray(rows, dtype=np.float64)  # in float32 a sum of squares may overflow or underflow
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not lengths.all():
         raise DriverFailed(f"{source} gave a vector that is zero or not a number; trying again will not help")
@@ -57,16 +57,16 @@ def normalize(rows: ArrayLike, *, source: str) -> Matrix:
 
 
 def join_windows(rows: Matrix, weights: Sequence[int], owners: Sequence[int], count: int, *, source: str) -> Matrix:
-    """Return one unit vector per text: that of its only window, or the pooled ones of several."""
+    """Return one unit vector per text, pooling the windows of long texts."""
     if len(owners) > count:
         rows = pool_windows(normalize(rows, source=source), weights, owners, count)
     return normalize(rows, source=source)
 
 
 def pool_windows(rows: Matrix, weights: Sequence[int], owners: Sequence[int], count: int) -> Matrix:
-    """Pool windows into one row per text: the sum of their rows, weighted by their lengths; not normalised.
+    """Pool windows into one row per text: the sum weighted by `weights` (lengths), not normalised.
 
-    `owners` says for each row which of the `count` texts it belongs to.
+    `owners` has for each row the number of its text, below `count`.
     """
     weighted = np.asarray(rows, dtype=np.float64) * np.asarray(weights, dtype=np.float64)[:, None]
     sums = np.zeros((count, rows.shape[1]))

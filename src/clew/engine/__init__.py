@@ -1,4 +1,4 @@
-"""The composition root: `Engine` joins reading, storing and finding. Each verb is a function in a module beside it."""
+"""The composition root: `Engine`. Each verb is a function in a module of this package."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -49,16 +49,16 @@ MEMORY = drivers.MEMORY
 
 
 class Engine:
-    """An open collection: add to it, search it, ask it. `Engine.open(path)` makes one; threads may share it.
+    """An open collection to add to, search and ask. Open it with `Engine.open(path)`; threads may share it.
 
-    `opened` is the frozen value of what is open; the verbs below are functions over it.
+    `opened` holds the store, models and settings; the verbs below are functions over it.
     """
 
     def __init__(self, opened: Opened, *, whole: "Engine | None" = None) -> None:
         if not isinstance(opened, Opened):
             raise SettingsError("open a collection with Engine.open(path)")
         self.opened = opened
-        self.whole = whole  # of which this one sees a part
+        self.whole = whole  # the engine of the whole collection, if this one sees a part
 
     @classmethod
     def open(
@@ -72,17 +72,17 @@ class Engine:
         settings: Settings | None = None,
         create: bool = True,
     ) -> Self:
-        """Open a collection; make it if there is none.
+        """Open a collection, creating it if there is none.
 
         path: A folder, ":memory:", a server ("postgresql://…"), object storage ("s3://…", "lance:///folder"), the
             address of a plugin's store, or a backend of your own (`clew.BaseBackend`).
-        collection: Its name there.
-        embedder: By name or as an object. Default: that of the settings, else the collection's own, else bge-small.
+        collection: The name of the collection at `path`.
+        embedder: By name or as an object. Default: the one in the settings, else the collection's own, else bge-small.
         llm: The language model, by name or as an object; optional.
         extensions: Your own reranker, chunker, enrichers, readers, renderers and strategies.
-        settings: The tree of all settings. What `tune` kept holds where these are at their default. With `store.access`
-            the engine sees what these labels admit, as by `within`; on a server, row-level security sees to it too.
-        create: False raises NotFound where there is no such collection.
+        settings: The tree of all settings. Tuned settings (`tune`) replace those at their default. With `store.access`
+            the engine sees only what these labels admit, as by `within`; on a server, row-level security enforces it.
+        create: If False, raise NotFound if there is no such collection.
         """
         settings = DEFAULTS if settings is None else check_setting_types(check_settings(settings))
         _collections.check_collection_name(collection)
@@ -123,10 +123,10 @@ class Engine:
         return cls(opened)
 
     def within(self, where: Filter) -> "Engine":
-        """Return an engine that sees nothing but what the filter admits, by any verb, and changes nothing.
+        """Return a read-only engine that sees only the documents the filter admits, in every verb.
 
-        It is what a server hands to a user. It shares the open collection and is not closed by itself. Its sessions
-        are its own, in memory: those of the collection quote all of it.
+        A server gives one to each user. It shares the open collection; closing it closes nothing. Its sessions are its
+        own, in memory: the collection's sessions may quote any document.
         """
         opened = self.opened.within(where, is_limit=True)
         if opened is not self.opened:
@@ -191,7 +191,7 @@ class Engine:
 
     @property
     def settings(self) -> Settings:
-        """The settings it was opened with; `dataclasses.replace` derives those of a call from them."""
+        """The settings of the engine. Derive the settings of a call with `dataclasses.replace`."""
         return self.opened.settings
 
     @property
@@ -201,7 +201,7 @@ class Engine:
 
     @property
     def strategies(self) -> Mapping[str, StrategyFactory]:
-        """The strategies by name, built in and given."""
+        """The strategies by name, both built in and added."""
         return self.opened.finder.strategies
 
     def close(self) -> None:
@@ -228,9 +228,9 @@ def _open_sessions(store: Store, config: SessionConfig) -> Sessions:
 def _choose_embedder(
     given: str | Embedder | None, settings: Settings, stored: str | None
 ) -> tuple[Embedder, EmbedderConfig | None]:
-    """Choose the embedder to open a collection with, and say how it was made; None if it was given as an object.
+    """Choose the embedder and its config (None if given as an object).
 
-    By name it is the given one, else that of the settings, else the one by which the collection was filled.
+    The name is the given one, else the one in the settings, else the one that filled the collection.
     """
     config = None
     if given is None or isinstance(given, str):
@@ -242,7 +242,7 @@ def _choose_embedder(
 
 
 def _choose_language_model(given: str | LLM | None, settings: Settings) -> tuple[LLM | None, LLMConfig | None]:
-    """Choose the language model, and say how it was made; None if it was given as an object."""
+    """Choose the language model and its config (None if given as an object)."""
     config = None
     if given is None or isinstance(given, str):
         config = replace(settings.llm, name=given or settings.llm.name)

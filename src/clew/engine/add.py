@@ -1,4 +1,4 @@
-"""The verbs that change a collection: add, also on a Ray cluster, plan, backfill and drop."""
+"""The verbs that change a collection: add (here or on a Ray cluster), plan, backfill, calibrate and drop."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -36,13 +36,14 @@ def add(
 ) -> Report:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped.
 
-    `sync` also drops documents whose files have disappeared from the folders; where these are more than half of a
-    folder, as when a share is not mounted, only with `allow_mass_drop`. The work stops before it costs more than
-    `max_cost`. What is passed over is a matter of `settings.ingestion` (include, exclude, ignore), and in the report.
+    sync: Also drop documents whose files have disappeared from the given folders.
+    allow_mass_drop: Let `sync` drop more than half of a folder; refused otherwise, as the share may not be mounted.
+    max_cost: Stop before the work costs more than this.
+    settings: `settings.ingestion` (include, exclude, ignore) chooses the files; the report lists skipped ones.
 
-    All is stored with its words first, and found by them at once; then the vectors are made, the newest first. Where
-    that is interrupted, the next `add` or `backfill` goes on with it; `status` tells how many are pending. Up to 64
-    texts are embedded before, and stored with their vectors at once.
+    Documents are stored first and found by their words at once; then the vectors are made, newest first. If that is
+    interrupted, the next `add` or `backfill` continues; `status` counts pending vectors. If there are at most 64 new
+    texts, they are embedded first and stored with their vectors.
     """
     check_sources(sources)
     context = make_ingest_context(engine.opened, settings)
@@ -60,7 +61,7 @@ def add_documents(
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Add documents made by a program; one without sections is parsed as Markdown."""
+    """Add documents made by a program. A document without sections is parsed as Markdown."""
     if isinstance(documents, Document):
         raise SettingsError("documents is one Document; give a list of them")
     context = make_ingest_context(engine.opened, settings)
@@ -71,7 +72,7 @@ def add_documents(
 def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Settings | None = None) -> Report:
     """Add messages as they are sent: each joins its thread and costs one embedding.
 
-    A message already stored is skipped, an edited one replaces itself. The report lists them by id.
+    A message already stored is skipped; an edited one replaces the stored one. The report lists messages by id.
     """
     with engine.opened.message_lock:
         return ingest.add_messages(make_ingest_context(engine.opened, settings), messages)
@@ -84,9 +85,9 @@ def plan(
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """Return what `add` would read, embed, ask a model and drop, how long it would take and what it would cost.
+    """Estimate the work of `add` (documents, embeddings, model calls, drops), its duration and its cost.
 
-    Nothing is stored and no service is called; an embedder that runs on this machine is timed on a few chunks.
+    Nothing is stored and no service is called. An embedder that runs on this machine is timed on a few chunks.
     """
     engine.opened.check_unbounded()
     context = make_ingest_context(engine.opened, settings)
@@ -100,20 +101,20 @@ def backfill(
     max_cost: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Make what is missing: vectors that are pending, summaries, and contexts that a language model failed to write.
+    """Make missing data: pending vectors, summaries, and contexts that a language model failed to write.
 
-    `refresh` also replaces the summaries that were extracted, or made by another model, by those of this one; a
-    caller's own stays. `ingestion.max_concurrent` calls run at a time. Two runs at once share the work.
+    `refresh` also rewrites summaries that were extracted or written by another model; summaries given by a caller stay.
+    `ingestion.max_concurrent` calls run at a time. Several runs at once share the work.
     """
     context = make_ingest_context(engine.opened, None)
     return ingest.backfill(context, refresh=refresh, max_cost=max_cost, on_progress=on_progress)
 
 
 def calibrate(engine: "Engine") -> Calibration:
-    """Measure again what the embedder's cosines mean in this collection, and keep it for `Hit.relevance`.
+    """Measure again what the embedder's cosines mean in this collection, and store it for `Hit.relevance`.
 
-    It is measured by the first `add` that brings a hundred chunks and then stays, so that numbers do not drift; do it
-    again when the collection has become another one, as by a new language. It embeds about a hundred sentences.
+    The `add` that reaches a hundred chunks measures it once, so that relevance does not drift. Measure again when the
+    content has changed a lot, as by a new language. This embeds about a hundred sentences.
     """
     opened = engine.opened
     measured = measure_calibration(opened.store, opened.embedder)
@@ -122,9 +123,9 @@ def calibrate(engine: "Engine") -> Calibration:
 
 
 def drop(engine: "Engine", *documents: str) -> int:
-    """Remove documents by id, address, folder or pattern (`notes/*.md`); return how many there were.
+    """Remove documents by id, address, folder or pattern (`notes/*.md`); return how many.
 
-    A source that was added in sections goes with all of them. Nothing is removed if one name stands for nothing.
+    A source added in sections is removed with all sections. If one name matches nothing, nothing is removed.
     """
     _check_names("drop", documents)
     opened = engine.opened
@@ -132,10 +133,10 @@ def drop(engine: "Engine", *documents: str) -> int:
 
 
 def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None) -> int:
-    """Remove messages by id; return how many. Raise NotFound, and remove none, if one is missing.
+    """Remove messages by id; return how many. If one is missing, raise NotFound and remove none.
 
     Replies to a removed message become replies to its parent. The few messages embedded together with it are embedded
-    again; a thread left empty is dropped.
+    again. An empty thread is dropped.
     """
     _check_names("drop_messages", ids)
     with engine.opened.message_lock:
@@ -143,7 +144,7 @@ def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None)
 
 
 def _check_documents(documents: Iterable[object]) -> Iterator[Document]:
-    """Yield the documents; SettingsError for anything else: callers without a type checker pass texts."""
+    """Yield the documents; raise SettingsError for anything else: callers without a type checker pass texts."""
     for each in documents:
         if not isinstance(each, Document):
             kind = type(each).__name__
@@ -166,7 +167,7 @@ def _check_names(verb: str, names: tuple[object, ...]) -> None:
 
 
 def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestContext:
-    """Make what the write path works with, under the settings of a call."""
+    """Make the context of the write path, with the settings of the call."""
     given = opened.extensions
     return IngestContext(
         opened.store,
@@ -183,14 +184,14 @@ def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestCont
 
 @dataclass(frozen=True, slots=True)
 class RayOptions:
-    """The cluster that does the work, if one does: its address, and the workers and the GPUs of each."""
+    """The Ray cluster to use (none if the address is None), its workers, and the GPUs of each worker."""
 
     address: str | None
     workers: int | None = None
     gpus: float = 0.0
 
     def check(self) -> None:
-        """Raise SettingsError for what cannot be, and for workers without a cluster."""
+        """Raise SettingsError for impossible numbers, and for workers without a cluster."""
         if self.address is None and (self.workers is not None or self.gpus):
             raise SettingsError("workers and gpus are those of a Ray cluster; give its address too")
         if self.workers is not None:
@@ -203,7 +204,7 @@ class RayOptions:
 def open_embedder(
     inner: Embedder, given: EmbedderConfig | Embedder, options: RayOptions, on_progress: OnProgress | None
 ) -> Iterator[Embedder]:
-    """Open the embedder itself, or with a cluster one whose workers each make theirs of `given`."""
+    """Open the embedder itself, or with a cluster, one whose workers each make their own from `given`."""
     options.check()
     if options.address is None:
         yield inner
@@ -245,13 +246,14 @@ def add_distributed(
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Add sources with the workers of a Ray cluster; the collection is then what `add` makes of it.
+    """Add sources with the workers of a Ray cluster, with the same result as `add`.
 
-    `address` is the cluster's, "auto" for the one of this machine, "local" for one that is started here for this run.
-    Each of the `workers`, by default one for each core of the cluster, holds a model; with `gpus` for each of them,
-    further ones read and chunk for them. All must be able to read the sources by the same paths, and to reach the
-    store: a folder, which one process has open, is refused. A worker that is lost is replaced, and what is interrupted
-    goes on with the next call.
+    address: The cluster; "auto" is the one of this machine, "local" starts one here for this run.
+    workers: Processes that each load the embedder (default: one for each core, or as many as fit the GPUs).
+    gpus: GPUs for each worker; further workers then read and chunk for them.
+
+    All workers must reach the sources by the same paths, and the store. A collection in a folder is refused: only one
+    process can open it. A lost worker is replaced; the next call continues interrupted work.
     """
     opened = engine.opened
     check_sources(sources)

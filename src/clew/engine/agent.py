@@ -1,4 +1,4 @@
-"""The verb that lets a language model search by itself, and its tools for other agents."""
+"""The verbs `agent`, which lets a language model search by itself, and `tools`, its tools for other agents."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 STOPPED = "The agent was stopped before it could answer:"
-GUIDED = "local:"  # models in this process, which are small: they run the tools that fit the question first
-NO_SESSION = "one question"  # the session of a question that belongs to none
+GUIDED = "local:"  # small models in this process: the tools that fit the question are run for them first
+NO_SESSION = "one question"  # the private session of a question without one
 Span = tuple[int, int]
 
 
@@ -61,10 +61,12 @@ def agent(
 ) -> Answer:
     """Answer with a language model that searches the collection with tools; check its sentences as in `ask`.
 
-    It calls tools until it can answer, a limit of `settings.agent` is reached, or the model fails; then the best
-    sentences found stand in, and `reason` or `fault` says so. `on_step` is called with each step, `on_sentence` with
-    each checked sentence, `on_event` with each event of `agent_stream` but the last. `strategy` is the one of its
-    plain searches.
+    The model calls tools until it can answer. If it reaches a limit of `settings.agent` or fails, the best sentences
+    found so far are quoted instead, and `reason` or `fault` says why.
+
+    strategy: The strategy of its plain searches.
+    on_step, on_sentence, on_event: Called with each step, each checked sentence, and each event of `agent_stream`
+        except the FinalEvent.
     """
     from clew.drivers.llm.agent_model import as_agent_model
     from clew.query.agent.loop import run_agent
@@ -140,10 +142,10 @@ def agent_stream(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> EventStream:
-    """Yield the events of `agent` as they happen; a FinalEvent is the last.
+    """Stream the events of `agent`, ending with a FinalEvent.
 
-    TokenEvents are what the model writes as it comes, a StepStartEvent and a StepEvent tell each call of a tool, and
-    once the model has answered a SentenceEvent and a VerdictEvent tell each sentence and its verdict.
+    TokenEvents stream the model's text. Each tool call emits a StepStartEvent and a StepEvent. Once the model has
+    answered, a SentenceEvent and a VerdictEvent follow for each sentence.
     """
     return EventStream(
         lambda on_event: agent(
@@ -166,7 +168,7 @@ def tools(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> Toolbox:
-    """Return the agent's tools, for a program or another agent framework; documents are numbered by session."""
+    """Return the agent's tools, for a program or another agent framework; documents are numbered within `session`."""
     opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     sessions, name = (opened.sessions, session) if session else (Sessions(), NO_SESSION)
@@ -174,7 +176,7 @@ def tools(
 
 
 def _explain_no_results(budget: AgentBudget, trace: Trace) -> str:
-    """Explain why the tools have given an agent nothing."""
+    """Explain why an agent got no results from its tools."""
     if not budget.tool_calls:
         return "the model called no tool"
     errors = [str(step.notes["error"]) for step in trace.steps if "error" in step.notes]
@@ -237,7 +239,7 @@ def _make_toolbox(
 
 
 def _find_best_sentences(opened: Opened, document: Document, query: str, settings: Settings) -> Sequence[Span]:
-    """Find the positions of the sentences of one document that answer best."""
+    """Find the spans of the sentences of a document that answer best."""
     inside = Filter(documents=frozenset({document.id}))
     hits = opened.finder.find(build_query(query, settings.search.k, inside, (), settings), "hybrid", settings)
     passages = [
@@ -249,14 +251,14 @@ def _find_best_sentences(opened: Opened, document: Document, query: str, setting
 
 
 def _read_numbered_titles(opened: Opened, sessions: Sessions, session: str) -> dict[int, str]:
-    """Read the titles of the documents numbered so far in a session."""
+    """Read the titles of the documents of a session, by number."""
     numbers = sessions.get_document_numbers(session)
     records = opened.store.documents(Filter(documents=frozenset(numbers))) if numbers else ()
     return dict(sorted((numbers[record.id], get_display_name(record)) for record in records))
 
 
 def _merge_tool_results(query: Query, results: Sequence[ToolResult], numbers: dict[str, int]) -> Context:
-    """Merge everything the tools showed into one context, each passage once."""
+    """Merge the results of all tools into one context, each passage once."""
     shown: dict[object, NumberedPassage] = {
         (each.record.id, each.pieces): each for result in results for each in result.citable
     }

@@ -1,4 +1,4 @@
-"""The verbs that answer: `ask`, and the same as a stream of events."""
+"""The verbs that answer: `ask` and `ask_stream`."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 OnSentence = Callable[[str], None]
 NOTHING_TO_CITE = "the passages found have no sentence to cite"
-MISSING_CONFIDENCE = 0.2  # where what is asked for is not in the passages
-UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
+MISSING_CONFIDENCE = 0.2  # upper bound if the passages lack the kind of answer that is asked for
+UNNAMED_CONFIDENCE = 0.3  # upper bound if no passage mentions a name of the question (they may use another name)
 
 
 def ask(
@@ -55,12 +55,12 @@ def ask(
     on_event: OnEvent | None = None,
     settings: Settings | None = None,
 ) -> Answer:
-    """Return the answer of the collection, every sentence with a citation that was checked against the stored text.
+    """Answer a question from the collection. The citation of every sentence is checked against the stored text.
 
-    With a language model it is prose, in the style of a `person` if one is named; without one it is the best passage
-    verbatim, and `parts` tells what was chosen in it. `on_sentence` is called with each sentence once it is checked,
-    `on_event` with each event of `ask_stream` but the last. If nothing supports an answer, the text says so and `found`
-    is False.
+    With a language model the answer is prose, in the style of `person` if given. Without one it quotes the best
+    passages; `parts` marks the words that answer. `on_sentence` is called with each sentence once it is checked,
+    `on_event` with each event of `ask_stream` except the FinalEvent. If nothing supports an answer, the text says so
+    and `found` is False.
     """
     check_question(question)
     emit = join_callbacks(on_event, on_sentence)
@@ -80,7 +80,7 @@ def ask(
         return answer_verbatim(opened, found, settings, on_event=emit)
     if not found.is_covered and make_reader(opened, found, settings).reader is not None:
         read = answer_verbatim(opened, found, settings, on_event=lambda _: None)
-        if read.confidence < settings.answer.min_nearest:  # a model would answer from whatever it is given
+        if read.confidence < settings.answer.min_nearest:  # a model would answer from any passages
             emit(SentenceEvent(read.text))
             return read
     with meter.measure():
@@ -112,10 +112,10 @@ def ask_stream(
     person: str | None = None,
     settings: Settings | None = None,
 ) -> EventStream:
-    """Return the events of `ask` as they happen; a FinalEvent is the last.
+    """Stream the events of `ask`, ending with a FinalEvent.
 
-    With a language model TokenEvents are its reply as it comes, then a SentenceEvent and a VerdictEvent tell each
-    sentence and its verdict. Without one there are SentenceEvents only.
+    With a language model, TokenEvents stream its reply, then a SentenceEvent and a VerdictEvent follow for each
+    sentence. Without one there are SentenceEvents only.
     """
     return EventStream(
         lambda on_event: ask(
@@ -136,10 +136,11 @@ def ask_stream(
 
 @dataclass(frozen=True, slots=True)
 class FoundContext:
-    """What was found for a question.
+    """The context found for a question.
 
-    `is_covered` is False where `context` refuses: the context then holds what there is, and only who reads it can tell.
-    `numbers` are those of the documents of a `session`.
+    is_covered: False if all hits are below the relevance floor. The context then holds them anyway: the reader may
+        still find an answer in them.
+    numbers: The document numbers of the `session`.
     """
 
     query: Query
@@ -150,17 +151,17 @@ class FoundContext:
 
     @property
     def asked(self) -> str:
-        """The question as it was asked."""
+        """The question as the user asked it."""
         return self.query.asked or self.query.text
 
     @property
     def searched(self) -> str:
-        """The question as it was searched for, where that is not as it was asked."""
+        """The rewritten question that was searched for; empty if it was not rewritten."""
         return "" if self.query.text == self.asked else self.query.text
 
 
 def shape_context(settings: Settings, *, tokens: int | None) -> Settings:
-    """Return the settings of the context that is answered from."""
+    """Return the settings with the format and token budget of the context that `ask` answers from."""
     tokens = settings.context.tokens if tokens is None else check_positive_count("tokens", tokens)
     return replace(
         settings, context=replace(settings.context, render="numbered", wrap="xml", order="score", tokens=tokens)
@@ -170,7 +171,7 @@ def shape_context(settings: Settings, *, tokens: int | None) -> Settings:
 def find_context(
     opened: Opened, query: Query, strategy: str, settings: Settings, *, session: str | None = None
 ) -> FoundContext:
-    """Return the context of what was found, by the same floor as that of `context`."""
+    """Search and assemble the context, with the relevance floor of `context`."""
     hits, left_out = find_relevant_hits(opened, query, strategy, settings)
     is_covered = bool(hits) or (settings.answer.min_confidence == 0 and bool(left_out))
     context = assemble_context(opened, query, hits or left_out, session=session, settings=settings)
@@ -180,12 +181,12 @@ def find_context(
 
 
 def make_checker(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Checker:
-    """Return what checks a model's sentences against these passages."""
+    """Make the checker of a model's sentences against these passages."""
     return Checker(passages, question, opened.get_verifier(settings))
 
 
 def build_model_answer(found: FoundContext, made: WrittenAnswer, *, usage: Usage, reason: str) -> Answer:
-    """Return the Answer of a model's checked sentences; its confidence is the mean chance of those that are shown."""
+    """Build the Answer from a model's checked sentences."""
     return Answer(
         question=found.asked,
         text=made.display_text,
@@ -204,10 +205,10 @@ def build_model_answer(found: FoundContext, made: WrittenAnswer, *, usage: Usage
 
 
 def answer_verbatim(opened: Opened, found: FoundContext, settings: Settings, *, on_event: OnEvent) -> Answer:
-    """Quote the passages that answer best, with the part that answers marked in each.
+    """Quote the passages that answer best, marking the answering words in each.
 
-    Where confidence is below the threshold, the text says that the passages are only the closest ones, and `found` is
-    False.
+    Below `answer.min_confidence`, `found` is False and the passages are introduced as the closest ones; below
+    `answer.min_nearest` none is quoted.
     """
     minimum = settings.answer.min_confidence
     reader, passages = make_reader(opened, found, settings), number_passages(found.context, opened.store.document)
@@ -251,7 +252,7 @@ def find_newer(
     passages: Sequence[NumberedPassage],
     settings: Settings,
 ) -> NewerMessage | None:
-    """Return the later message that most likely changes a quoted one; None if none does, or no reader can tell."""
+    """Return the later message that most likely supersedes a quoted one; None without one, or without a reader."""
     message = find_quoted_message(quoted, passages)
     if message is None:
         return None
@@ -266,7 +267,7 @@ def find_newer(
 
 
 def _number_documents(opened: Opened, parts: Sequence[AnswerPart], found: FoundContext) -> Mapping[str, int]:
-    """Return the numbers in a session of the documents of a context and of the quoted passages."""
+    """Return the session's numbers of the documents found and quoted, numbering new ones."""
     if found.session is None:
         return found.numbers
 
@@ -278,14 +279,14 @@ def _number_documents(opened: Opened, parts: Sequence[AnswerPart], found: FoundC
 
 
 def make_reader(opened: Opened, found: FoundContext, settings: Settings) -> QuestionReader:
-    """Return what reads a question with its passages: the reranker, and the reader where it knows the language."""
+    """Make the QuestionReader: the reranker, and the reader if it knows the language."""
     hits, text = [hit for passage in found.context.passages for hit in passage.chunks], found.query.text
     reranker = opened.get_reranker_or_overlap(settings, text)
     return QuestionReader(text, reranker, opened.get_reader(text, hits, settings), found.asked)
 
 
 def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_answer: bool, on_event: OnEvent) -> str:
-    """Return the text of the quoted passages, each with its citation mark; tells each as it is written."""
+    """Return the quoted passages with their citation marks, emitting a SentenceEvent for each."""
     lines: list[str] = []
     if parts and not is_answer:
         lines.append(CLOSEST)
@@ -293,7 +294,7 @@ def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_
     for number, part in enumerate(parts, 1):
         gap = "\n\n" if lines else ""
         mark = f"[{numbers.get(part.citation.document, number)}]"
-        between = "\n" if part.passage.endswith(("```", "~~~", "|")) else " "  # fences and rows end their line
+        between = "\n" if part.passage.endswith(("```", "~~~", "|")) else " "  # nothing may follow a fence or a row
         lines.append(f"{part.passage}{between}{mark}")
         start, end = (place + len(gap) for place in part.highlight)
         on_event(SentenceEvent(f"{gap}{lines[-1]}", (start, end)))
@@ -301,7 +302,7 @@ def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_
 
 
 def _emit_tokens(pieces: Iterator[str], emit: OnEvent) -> Generator[str, None, None]:
-    """Yield the pieces of a reply, each told as a TokenEvent first; closing it ends the reply."""
+    """Yield the pieces of a reply, emitting a TokenEvent before each. Closing this generator ends the reply."""
     try:
         for piece in pieces:
             emit(TokenEvent(piece))

@@ -1,4 +1,4 @@
-"""The verbs on whole collections, none of them opened: list those of a place, drop one, accept what is left of one."""
+"""The verbs on unopened collections: list all at a path, drop one, accept the rest of a damaged one."""
 
 from pathlib import Path
 
@@ -7,24 +7,24 @@ from clew.core.doctor import DoctorReport
 from clew.core.errors import SettingsError
 from clew.core.stored import CollectionRecord, DroppedCollection
 
-MAX_NAME_BYTES = 200  # of a name, which may be that of a folder
+MAX_NAME_BYTES = 200  # the name may become a folder's
 
 
 def list_collections(path: str | Path) -> list[CollectionRecord]:
     """List the collections in a folder or on a server ("postgresql://…", "s3://…"), by name.
 
-    One that cannot be opened is listed with its `problem`. NotFound if there is no such folder.
+    A collection that cannot be opened is listed with its `problem`. Raise NotFound if there is no such folder.
     """
     _check_can_be_listed(path)
     return drivers.list_collections(path)
 
 
 def drop_collection(path: str | Path, name: str) -> DroppedCollection:
-    """Remove a collection with all its documents, jobs and saved chats, for good; return what it was.
+    """Delete a collection with all its documents, jobs and saved chats; return a record of it.
 
-    On a server every row and index of it is deleted, at once. In a folder what is Clew's is deleted, and the folder if
-    nothing else is in it; `left` names what stays. NotFound if there is none of that name; DriverFailed, and nothing is
-    removed, while a folder's collection is open in this or another process.
+    On a server all its rows and indexes are deleted. In a folder Clew's files are deleted, and the folder itself if it
+    is then empty; `left` names other files. Raise NotFound if there is no such collection, and DriverFailed, with
+    nothing removed, while a collection in a folder is open in this or another process.
     """
     _check_can_be_listed(path)
     check_collection_name(name)
@@ -32,7 +32,7 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
 
 
 def check_collection_name(name: str) -> None:
-    """Raise SettingsError if a name cannot be that of a collection."""
+    """Raise SettingsError if a name is not valid for a collection."""
     if not name or name.startswith(".") or any(sign in name for sign in '/\\\0:*?"<>|'):
         raise SettingsError(f"collection {name!r} is not a plain name: no slashes, no leading dot")
     if len(name.encode()) > MAX_NAME_BYTES:
@@ -40,12 +40,11 @@ def check_collection_name(name: str) -> None:
 
 
 def accept_missing_changes(path: str | Path, collection: str = "default", *, embedder: str = "") -> DoctorReport:
-    """Let a collection in a folder be opened that is refused as a whole; return what was wrong with it, if anything.
+    """Make a damaged collection in a folder open again, without its lost changes; return what was wrong, if anything.
 
-    A log that was damaged or deleted takes the changes that were only in it, and Clew then refuses to open the
-    collection as if they had never been. This accepts what is there; add the sources again. A damaged record of the
-    collection (its counts, its embedder) is made again from the tables; `embedder` names the embedder where nothing
-    else does.
+    If the write-ahead log is damaged or deleted, the changes in it are lost, and Clew refuses to open the collection.
+    This accepts the rest; add the sources again afterwards. A damaged record of the collection (its counts, its
+    embedder) is rebuilt from the tables; give `embedder` if its name is lost.
     """
     check_collection_name(collection)
     return DoctorReport(drivers.accept_what_is_there(path, collection, embedder))

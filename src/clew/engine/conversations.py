@@ -39,9 +39,11 @@ def window(
 ) -> ContextWindow:
     """Return the messages of a channel that a prompt should contain, within a token budget (default 4000).
 
-    Hits come with the replies before them, and with their whole threads where the budget allows. Where nothing relevant
-    was said, the window is empty and its reason says so. `min_similarity` is a cosine that messages must reach, or be
-    in a thread with one that does. Ages are measured from `now`.
+    Hits come with the messages they reply to, and with their whole threads if the budget allows. If nothing relevant
+    was said, the window is empty and `reason` says so.
+
+    min_similarity: A cosine that a message must reach, or a message of its thread.
+    now: The time from which ages are measured.
     """
     opened = engine.opened.within(where)
     settings = _override_min_similarity(opened.resolve_settings(settings), min_similarity)
@@ -63,7 +65,7 @@ def channels(engine: "Engine", *, where: Filter = EVERYTHING) -> list[str]:
 def profile(
     engine: "Engine", person: str, *, where: Filter = EVERYTHING, settings: Settings | None = None
 ) -> StyleProfile:
-    """Describe how a person writes: rated by the language model if there is one, else measured from their messages."""
+    """Describe how a person writes: rated by the language model, or measured from their messages without one."""
     opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     texts = _read_messages_by_author(opened, person)
@@ -80,10 +82,10 @@ def style_prompt(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> str:
-    """Write the system prompt with which a model answers as a person would, within a token budget (default 1000).
+    """Write the system prompt that makes a model answer as a person would, within a token budget (default 1000).
 
-    It describes their style and quotes messages of theirs, with what they answered, from the past threads that are most
-    like the message. Where the model's analysis of the style cannot be used, the style is measured, with a warning.
+    The prompt describes their style and quotes their replies in the past threads most similar to the message. If the
+    model's rating of the style is unusable, the style is measured instead, with a warning.
     """
     engine = type(engine)(engine.opened.within(where))
     opened = engine.opened
@@ -105,7 +107,7 @@ def style_prompt(
 
 
 def links(engine: "Engine", document: str, *, where: Filter = EVERYTHING) -> Links:
-    """Return the documents that a document names by address, path or file name, and the threads that name it."""
+    """Return the documents that a document names (by address, path or file name), and the threads that name it."""
     opened = engine.opened.within(where)
     return related.find_links(
         opened.store.document(resolve_document(opened, document)),
@@ -126,7 +128,7 @@ def find_messages(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Sequence[ContextMessage]:
-    """Find the k stored messages most similar to a text, best first, each whole and scored."""
+    """Find the k messages most similar to a text, best first, each complete and scored."""
     opened = engine.opened.within(where)
     k = check_positive_count("k", k)
     channel = _resolve_channel(opened, channel) if channel else None
@@ -137,7 +139,7 @@ def find_messages(
 
 
 def _resolve_channel(opened: Opened, name: str) -> str:
-    """Return the stored name of a channel that may be written with its sign: #name."""
+    """Return the stored name of a channel given as `name` or `#name`."""
     bare = name.removeprefix("#")
     return bare if bare and not _is_channel(opened, name) and _is_channel(opened, bare) else name
 
@@ -147,7 +149,7 @@ def _is_channel(opened: Opened, name: str) -> bool:
 
 
 def _read_messages_by_author(opened: Opened, person: str) -> list[str]:
-    """Read the messages of a person, oldest first, each whole; NotFound with the nearest names if there are none."""
+    """Read all messages of a person, oldest first; NotFound with the nearest names if there are none."""
     texts = rebuild_messages(opened.store.scan(Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))))
     if texts:
         return texts
@@ -175,10 +177,10 @@ def _score_similar_messages(
 
 
 def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: int = 1) -> WindowSources:
-    """Make the search and reads from which a window is built; the text is embedded once for all searches."""
+    """Make the search and reads that build a window, embedding the text once for all searches."""
     query = build_query(text, max(settings.search.depth, k), Filter(), (), settings)
     vector = opened.embedder.embed([text], role="query")[0]
-    # A less similar message may still belong to a thread with a similar one, so the search itself has no floor.
+    # No floor: a dissimilar message may belong to a thread with a similar one.
     unbounded = replace(settings, search=replace(settings.search, min_similarity=None, min_relevance=0.0))
 
     def search(where: Filter) -> list[Hit]:
@@ -193,7 +195,6 @@ def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: in
 
 
 def _override_min_similarity(settings: Settings, value: float | None) -> Settings:
-    """Put the minimum similarity of this call in place of the one of the settings; 0 is a minimum too."""
     if value is None:
         return settings
     return replace(settings, scoring=replace(settings.scoring, min_similarity=value))

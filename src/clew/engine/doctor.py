@@ -1,4 +1,4 @@
-"""The verb that checks a collection and repairs it: what is stored, how well it serves, and what is around it."""
+"""The verb `doctor`: check and repair a collection: its stored data, its search quality and its surroundings."""
 
 import os
 import random
@@ -43,30 +43,30 @@ if TYPE_CHECKING:
     from clew.engine import Engine
     from clew.engine.opened import Opened
 
-MAX_ROUNDS = 5  # of a repair
-MAX_CHUNKS = 5000  # about so many are read unless `full`
-MAX_EXAMINED = 2000  # chunks: what these say holds for the others
+MAX_ROUNDS = 5  # repair rounds
+MAX_CHUNKS = 5000  # chunks read, about, unless `full`
+MAX_EXAMINED = 2000  # chunks in the sample for statistics
 BATCH = 32  # documents read at once
-EMBEDDED, EMBEDDED_FULL = 32, 256  # chunks that are embedded again, by a model on this machine alone
-MAX_DOCUMENTS, MAX_DOCUMENTS_FULL = 64, 512  # that they are taken from, and summaries
-MIN_COSINE = 0.95  # of a stored vector and that of the same text, made again
-MIN_CHUNKS = 20  # of which a share says something
-MAX_COLLAPSED = 0.98  # mean cosine of texts that have little in common
-MAX_COMMON_TERMS = 0.5  # mean share of the terms that such texts have in common
-MAX_SAME_VECTOR = 0.1  # share of chunks whose vector another text has too …
-MIN_DIM = 64  # … where it is not chance: in few dimensions short texts coincide
-MAX_COPIES = 0.2  # share of chunks that are in another document too
-MAX_TOO_LONG = 0.1  # share of chunks longer than the model reads at once
-TINY, MAX_TINY = 8, 0.5  # tokens of a chunk that says little, and the share of them
-_SKETCH = 12  # smallest hashes of the terms of a chunk: texts with the same are all but the same
+EMBEDDED, EMBEDDED_FULL = 32, 256  # chunks embedded again (only by a model on this machine)
+MAX_DOCUMENTS, MAX_DOCUMENTS_FULL = 64, 512  # documents whose terms and vectors are made again
+MIN_COSINE = 0.95  # between a stored vector and a new one of the same text
+MIN_CHUNKS = 20  # fewer are too few for a share to mean anything
+MAX_COLLAPSED = 0.98  # mean cosine of texts with few terms in common
+MAX_COMMON_TERMS = 0.5  # mean share of common terms up to which texts count as different
+MAX_SAME_VECTOR = 0.1  # share of chunks with the vector of another text …
+MIN_DIM = 64  # … in at least so many dimensions: in fewer, short texts coincide by chance
+MAX_COPIES = 0.2  # share of chunks that also occur in another document
+MAX_TOO_LONG = 0.1  # share of chunks longer than the model's input
+TINY, MAX_TINY = 8, 0.5  # tokens below which a chunk is tiny, and the tolerated share of tiny chunks
+_SKETCH = 12  # smallest term hashes of a chunk: chunks with the same sketch are near-duplicates
 _DULL = "the embedder does not tell them apart; run `clew reembed --to` another model"
 _FOREIGN = (
     "open it with the embedder that filled it; if there is none, make a new collection and add the sources, since "
     "nothing here says which model the vectors are of"
 )
-MAX_FILES = 2000  # whose state is asked for
+MAX_FILES = 2000  # source files to check
 MIN_FREE = 64 << 20  # bytes
-MAX_LOG = 256 << 20  # bytes of a log that nobody writes back
+MAX_LOG = 256 << 20  # bytes of a write-ahead log that is not checkpointed
 FOR_OTHERS = stat.S_IRWXO
 IS_POSIX = os.name == "posix"
 _QUOTED = re.compile(r"'([^'\n]+)'")
@@ -74,12 +74,13 @@ _warn, _advise = partial(Defect, severity="warning"), partial(Defect, severity="
 
 
 def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> DoctorReport:
-    """Check what is stored and return what is wrong; `repair` mends what can be mended.
+    """Check a collection and return its defects; `repair` fixes those that can be fixed.
 
-    Of a large collection a random sample of the documents is read, another one each time, and all of them with `full`
-    or `repair`; tables, counts and files are checked as a whole. One that others write to meanwhile may show a defect
-    that is gone when it is checked again. What is derived is built again from the texts. A text that is sound is kept,
-    whatever else of its document is damaged; only a text that is not, nor said by its chunks, is removed, and named.
+    In a large collection a random sample of the documents is read, a new one each time; `full` and `repair` read all.
+    Tables, counts and files are checked completely. If other processes write meanwhile, a defect may be reported that
+    is gone on the next check.
+    A repair rebuilds derived data from the texts. It keeps every sound text, even if the rest of the document is
+    damaged. It removes a document, and names it, only if its text is damaged and its chunks cannot restore it.
     """
     opened, started = engine.opened, monotonic()
     opened.check_unbounded()
@@ -95,14 +96,14 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
 
 
 def _repair(engine: "Engine", store: Inspectable, defects: list[Defect]) -> list[Defect]:
-    """Repair until nothing else is found: a file first, and a repair may show what another defect hid."""
+    """Repair and examine in rounds, damaged files first: a repair may uncover further defects."""
     done, left = dict[tuple[str, str], Defect](), defects
     for _ in range(MAX_ROUNDS):
         todo = [each for each in left if each.remedy == "copy"] or [each for each in left if each.remedy]
         if not todo:
             break
         store.repair(todo)
-        with suppress(ClewError):  # what was to be removed may have been added anew meanwhile
+        with suppress(ClewError):  # a document to remove may have been added again meanwhile
             there = {each.id for each in engine.opened.store.documents()}
             todo = [each for each in todo if each.remedy != "remove" or each.document not in there]
         _rebuild(engine, todo)
@@ -115,7 +116,7 @@ def _repair(engine: "Engine", store: Inspectable, defects: list[Defect]) -> list
 
 
 def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[Defect], Inspection]:
-    """Collect everything that is wrong, and what the store said."""
+    """Collect all defects; return also the inspection by the store."""
     found = store.inspect(max_chunks=None if full else MAX_CHUNKS)
     defects = list(found.defects)
     damaged = {each.document for each in defects if each.document}
@@ -127,7 +128,7 @@ def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[
 
 
 def _compare(defects: Sequence[Defect], left: Sequence[Defect]) -> list[Defect]:
-    """Return the defects as they are after a repair: one that is not found any more is repaired; new ones are added."""
+    """Mark the defects that were not found again after a repair as repaired, and add new ones."""
     problems = {(each.area, each.problem) for each in left}
     known = {(each.area, each.problem) for each in defects}
     now = [replace(each, is_repaired=(each.area, each.problem) not in problems) for each in defects]
@@ -135,7 +136,7 @@ def _compare(defects: Sequence[Defect], left: Sequence[Defect]) -> list[Defect]:
 
 
 def _rebuild(engine: "Engine", defects: Sequence[Defect]) -> None:
-    """Make again what a store cannot: chunks, summaries, the calibration, and who may read its files."""
+    """Rebuild what a store cannot: chunks, summaries, the calibration and file permissions."""
     opened = engine.opened
     context = make_ingest_context(opened, None)
     recipe = context.make_recipe(embedder=opened.embedder, llm=None, on_warning=lambda _: None)
@@ -156,7 +157,7 @@ def _rebuild(engine: "Engine", defects: Sequence[Defect]) -> None:
 
 
 def _rebuild_chunks(doc_id: str, *, store: Store, recipe: Recipe) -> None:
-    """Cut and embed a stored document again and replace its chunks; its summary stays, with its vector."""
+    """Chunk and embed a stored document again; its summary and the summary's vector stay."""
     document = store.document(doc_id)
     summary = Summary(document.summary, document.summary_by)
     prepared = Prepared(document, recipe.chunker(document), summary=summary)
@@ -165,7 +166,7 @@ def _rebuild_chunks(doc_id: str, *, store: Store, recipe: Recipe) -> None:
 
 
 def _rebuild_summary(doc_id: str, *, store: Store, recipe: Recipe) -> None:
-    """Embed the stored summary of a document again; one that has none gets an extract of its text."""
+    """Embed the stored summary of a document again; without one, extract a summary from the text."""
     document = store.document(doc_id)
     made = Summary(document.summary, document.summary_by)
     summary = made if made.text else Summariser().summarise(document)
@@ -178,29 +179,29 @@ def _is_of_summary(defect: Defect) -> bool:
 
 
 def _name_documents(defect: Defect, names: Mapping[str, str]) -> str:
-    """Name the documents in the problem of a defect as a person knows them: by address or title."""
+    """Replace document ids in the text of a defect by addresses or titles."""
     problem = _QUOTED.sub(lambda found: repr(names[found[1]]) if found[1] in names else found[0], defect.problem)
     name = repr(names.get(defect.document, ""))
     return problem if defect.document not in names or name in problem else f"{problem} (in {name})"
 
 
 def _find_missing_summaries(opened: "Opened") -> Iterator[Defect]:
-    """Find the pages without a summary, of a collection whose settings ask for one."""
+    """Find the pages without a summary, if the settings ask for summaries."""
     if opened.settings.ingestion.summaries == "none":
         return
     remedy: Remedy = "" if opened.settings.ingestion.summaries == "llm" else "rebuild"
-    with suppress(ClewError):  # named already
+    with suppress(ClewError):  # reported already
         for each in opened.store.documents():
             if each.kind != THREAD_KIND and each.chunks and not each.summary:
                 problem = f"the document {each.id!r} has no summary"
                 yield Defect("summaries", problem, each.id, remedy, next_step="" if remedy else "run `clew backfill`")
 
 
-# -- how well it serves
+# -- search quality
 
 
 def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Iterator[Defect]:
-    """Report what is wrong with how these documents can be found, and with what the models say of some of them."""
+    """Report defects that keep these documents from being found, and check a sample of them with the models."""
     sample, empty, count = list[StoredDocument](), list[str](), 0
     for stored in _read_documents(opened, ids):
         document = stored.document
@@ -223,7 +224,7 @@ def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Itera
         yield from _inspect_vectors(np.concatenate([stored.vectors for stored in sample]), terms)
         yield from _inspect_copies([stored.document.id for stored in sample for _ in stored.chunks], terms)
         yield from _inspect_sizes(sample, opened)
-    with suppress(ClewError):  # an index that cannot be read was named before
+    with suppress(ClewError):  # an unreadable index was reported already
         if found := describe_foreign_languages(opened):
             yield _advise("languages", found[0], next_step=found[1])
     documents = sample[: MAX_DOCUMENTS_FULL if full else MAX_DOCUMENTS]
@@ -238,15 +239,15 @@ def inspect_health(opened: "Opened", ids: Sequence[str], *, full: bool) -> Itera
 
 
 def _read_documents(opened: "Opened", ids: Sequence[str]) -> Iterator[StoredDocument]:
-    """Yield the documents that can be read, a few at a time."""
+    """Yield the documents that can be read, loading a batch at a time."""
     for start in range(0, len(ids), BATCH):
-        with suppress(ClewError):  # changed meanwhile; what is damaged was named before
+        with suppress(ClewError):  # changed meanwhile; damage was reported already
             yield from opened.store.stored_documents(ids[start : start + BATCH])
 
 
 def _inspect_vectors(vectors: Matrix, terms: Sequence[frozenset[int]]) -> Iterator[Defect]:
-    """Check whether vectors tell texts apart: one vector for many texts, or all vectors in one place."""
-    is_made = ~np.isnan(vectors[:, 0])  # the others are pending
+    """Check whether vectors tell texts apart: many texts with one vector, or all vectors nearly alike."""
+    is_made = ~np.isnan(vectors[:, 0])  # not pending
     vectors, terms = vectors[is_made], list(compress(terms, is_made))
     if len(vectors) < MIN_CHUNKS:
         return
@@ -265,14 +266,14 @@ def _inspect_vectors(vectors: Matrix, terms: Sequence[frozenset[int]]) -> Iterat
 
 
 def _measure_common_terms(terms: Sequence[frozenset[int]]) -> float:
-    """Measure the mean share of terms that chunks far from each other in the sample have in common."""
+    """Measure the mean Jaccard overlap of the terms of chunks far apart in the sample."""
     far = len(terms) // 2
     pairs = [(some, terms[(place + far) % len(terms)]) for place, some in enumerate(terms)]
     return float(np.mean([len(a & b) / max(1, len(a | b)) for a, b in pairs]))
 
 
 def _inspect_copies(doc_ids: Sequence[str], terms: Sequence[frozenset[int]]) -> Iterator[Defect]:
-    """Check whether much of what is stored is in several documents."""
+    """Check for many near-duplicate chunks across documents."""
     places: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for doc_id, own in zip(doc_ids, terms, strict=True):
         places[tuple(sorted(own)[:_SKETCH])].append(doc_id)
@@ -287,7 +288,7 @@ def _inspect_copies(doc_ids: Sequence[str], terms: Sequence[frozenset[int]]) -> 
 
 
 def _inspect_sizes(sample: Sequence[StoredDocument], opened: "Opened") -> Iterator[Defect]:
-    """Find chunks longer than the model reads at once, and pages cut into pieces that say nothing."""
+    """Check for many chunks longer than the model's input, and many tiny chunks of pages."""
     texts = [chunk.embed_text for stored in sample for chunk in stored.chunks]
     tokens, limit = opened.embedder.count(texts), opened.embedder.max_tokens
     too_long = sum(count > limit for count in tokens)
@@ -305,7 +306,7 @@ def _inspect_sizes(sample: Sequence[StoredDocument], opened: "Opened") -> Iterat
 
 
 def inspect_thread(document: Document) -> Iterator[Defect]:
-    """Find what speaks against how messages were joined: answers before their question, guesses over a long silence."""
+    """Find signs of wrong threading: duplicates, guessed replies before their parent or after a long silence."""
     name, sections = f"the thread {document.id!r}", document.sections
     ids = Counter(section.id for section in sections if section.id)
     if doubled := [id_ for id_, count in ids.items() if count > 1]:
@@ -329,7 +330,7 @@ def inspect_thread(document: Document) -> Iterator[Defect]:
 
 
 def _inspect_terms(opened: "Opened", found: Sequence[StoredDocument]) -> Iterator[Defect]:
-    """Find documents of which searches by word miss something: their stored words are not those of the analyser."""
+    """Find documents whose stored terms differ from those of the analyser, so that lexical search misses words."""
     language = opened.settings.ingestion.language
     wrong = [stored.document.id for stored in found if not _has_right_terms(stored, language)]
     if len(wrong) > len(found) // 2 and len(wrong) > 1:
@@ -349,12 +350,12 @@ def _has_right_terms(stored: StoredDocument, language: str) -> bool:
 
 
 def _inspect_embeddings(opened: "Opened", found: Sequence[StoredDocument], limit: int) -> Iterator[Defect]:
-    """Find documents whose vectors are not those of their texts; all together where they are of another model."""
+    """Find documents whose vectors do not fit their texts; report one defect if most do not (another model's)."""
     if not getattr(opened.embedder, "is_local", False):
         return
     name, longest = opened.embedder.name, max((len(each.chunks) for each in found), default=0)
     chunks = ((each, place) for place in range(longest) for each in found if place < len(each.chunks))
-    taken = list(islice(chunks, limit))  # the first of each document, then the second
+    taken = list(islice(chunks, limit))  # the first chunk of each document, then the second
     summaries = [each for each in found if each.summary_vector is not None and each.document.summary][:limit]
     texts = [each.chunks[place].embed_text for each, place in taken] + [each.document.summary for each in summaries]
     if not texts:
@@ -382,12 +383,12 @@ def _inspect_embeddings(opened: "Opened", found: Sequence[StoredDocument], limit
 
 
 def _inspect_calibration(opened: "Opened") -> Iterator[Defect]:
-    """Check whether the relevance is calibrated for the embedder, in a collection that is large enough."""
+    """Check whether the relevance is calibrated for the embedder, if the collection is large enough."""
     embedder = opened.embedder
     try:
         kept = Calibration.from_json(opened.store.calibration(), embedder.name, embedder.dim)
     except ClewError:
-        return  # named already
+        return  # reported already
     except ValueError:
         yield Defect("calibration", "the calibration cannot be read", "", "rebuild")
         return
@@ -396,11 +397,11 @@ def _inspect_calibration(opened: "Opened") -> Iterator[Defect]:
         yield _warn("calibration", f"the relevance is not calibrated for {embedder.name}", "", "rebuild")
 
 
-# -- what is around it
+# -- surroundings
 
 
 def inspect_surroundings(opened: "Opened") -> Iterator[Defect]:
-    """Find what is wrong around a collection."""
+    """Check source files, unfinished work, permissions and disk space."""
     yield from inspect_sources(opened)
     yield from inspect_unfinished(opened)
     if opened.folder and opened.folder.is_dir():
@@ -412,7 +413,7 @@ def inspect_sources(opened: "Opened") -> Iterator[Defect]:
     """Find documents whose files are gone, or have changed since they were read."""
     try:
         records = [each for each in opened.store.documents() if each.stamp]
-    except ClewError:  # named already
+    except ClewError:  # reported already
         return
     files = {get_source_uri(each): each.stamp for each in records}
     chosen = random.sample(sorted(files), min(MAX_FILES, len(files)))
@@ -431,9 +432,9 @@ def inspect_sources(opened: "Opened") -> Iterator[Defect]:
 
 
 def has_changed(path: Path, stamp: str) -> bool:
-    """Return whether a file differs from the one that a stamp was made of, as far as its time and size say."""
+    """Return whether the time or size of a file differs from its stamp."""
     when, size, *_ = [*stamp.split(" "), "", ""]
-    if not (when.isdigit() and size.isdigit()):  # it was young when it was read: `add` compares its text
+    if not (when.isdigit() and size.isdigit()):  # read just after it was written: `add` compares its text
         return False
     try:
         status = path.stat()
@@ -447,9 +448,9 @@ def _name(uris: list[str]) -> str:
 
 
 def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
-    """Find an erasure that was broken off, and tuned settings of another embedder."""
+    """Find an interrupted erasure, and settings tuned for another embedder."""
     is_erasing, tuned = False, list[TunedSettings]()
-    with suppress(ClewError):  # what is damaged was named already
+    with suppress(ClewError):  # damage was reported already
         is_erasing = bool(opened.store.records.read("erasing"))
     with suppress(ClewError):
         tuned = read_tuned_settings(opened.records)
@@ -462,7 +463,7 @@ def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
 
 
 def inspect_permissions(folder: Path) -> Iterator[Defect]:
-    """Find files that everybody on the machine may read or write, and those that this user may not."""
+    """Find files that everybody on the machine may access, and files that this user may not write."""
     if not IS_POSIX:
         return
     if open_ := [path.name for path in _list_own(folder) if path.stat().st_mode & FOR_OTHERS]:
@@ -475,18 +476,18 @@ def inspect_permissions(folder: Path) -> Iterator[Defect]:
 
 
 def protect_files(folder: Path) -> None:
-    """Take the rights of everybody else from a folder and what is Clew's in it."""
+    """Remove the permissions of others from a folder and Clew's files in it."""
     for path in _list_own(folder):
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~FOR_OTHERS)
 
 
 def _list_own(folder: Path) -> list[Path]:
-    """List the folder, and the files of the database in it."""
+    """List the folder and the database files in it."""
     return [folder, *(path for path in sorted(folder.glob("clew.*")) if path.is_file() and not path.is_symlink())]
 
 
 def inspect_disk(folder: Path) -> Iterator[Defect]:
-    """Check whether there is room for what is to come, and whether logs have grown."""
+    """Check the free space and the size of the write-ahead log."""
     size = sum(path.stat().st_size for path in folder.glob("clew.db*") if path.is_file())
     yield from check_room(shutil.disk_usage(folder).free, size)
     log = folder / "clew.db-wal"
@@ -497,7 +498,7 @@ def inspect_disk(folder: Path) -> Iterator[Defect]:
 
 
 def check_room(free: int, size: int) -> Iterator[Defect]:
-    """Check whether the free bytes are enough for a collection of this size: a new index takes about as much again."""
+    """Check for enough free bytes: rebuilding the index takes about the size of the collection."""
     if free < max(MIN_FREE, size):
         problem = f"{free >> 20} MB are free on the disk, and the collection has {size >> 20} MB"
         advice = "make room: an index that is built again takes about as much as the collection"

@@ -1,4 +1,4 @@
-"""The verb that erases: it deletes, overwrites the places where it lay, and gives a receipt."""
+"""The verb `erase`: delete documents, overwrite their bytes on disk and return a receipt."""
 
 import json
 from collections import Counter
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 
-# Words of jobs and calibrations that are the same in every collection.
+# Words in the jobs and calibration of every collection; they quote no document.
 _OWN_WORDS = "cancelled cancelling documents messages sources settings embedder"
 _EXPORTS = "a chat export that still has the messages brings them back when it is added again; take them out of it too"
 
@@ -57,13 +57,13 @@ def erase(
     dry_run: bool = False,
     settings: Settings | None = None,
 ) -> Receipt:
-    """Remove documents (by id or address), all that an author wrote, or a channel, and give a receipt.
+    """Erase documents (by id or address), all messages of an author, or a channel, and return a receipt.
 
-    Everything made of it goes too: chunks, vectors, postings, summaries, copies in the contexts of other messages,
-    staged vectors, caches, chat sessions, runs and feedback that name it. The places where it lay are overwritten: free
-    pages and logs of the database, files of the index, older versions.
-    A source that was added in sections goes with all of them. If it is interrupted, the next call finishes it, also one
-    that names nothing. `dry_run` only counts, and names who quotes it.
+    Everything derived goes too: chunks, vectors, postings, summaries, copies in the contexts of other messages, staged
+    vectors, caches, and the chat sessions, jobs, runs and feedback that name or quote an erased text. The bytes are
+    overwritten in free database pages, logs, index files and older versions.
+    A source added in sections is erased with all sections. If an erasure is interrupted, the next call finishes it,
+    even without arguments. `dry_run` only counts, and names the documents that quote an erased text.
     """
     if isinstance(documents, str):
         raise SettingsError("documents is one text; give a list of ids or addresses")
@@ -83,13 +83,13 @@ def erase(
         if dry_run:
             return _make_receipt(opened, journal, resumed=before is not None, dry_run=True)
         records.write("erasing", journal.to_text())
-        # Before the removal, since nobody can tell what quotes a text that is gone, if this process is killed.
+        # Before the removal: if this process were killed after it, no quotes of the removed text could be found.
         scrubbed, busy = scrub(engine, journal, quotes)
         text = replace(journal, jobs=busy).to_text()
         records.write("erasing", text)
         contexts = remove_selection(make_ingest_context(opened, settings), journal.selection)
     entries, notes = _clear_caches(opened)
-    meanwhile, busy = scrub(engine, journal, quotes)  # what was written during the removal
+    meanwhile, busy = scrub(engine, journal, quotes)  # quotes written during the removal
     purge = opened.store.purge()
     opened.store.flush()
     again = (*(f"the job {job} tells of it and has not ended; run the erasure again after it" for job in busy),)
@@ -113,7 +113,7 @@ def erase(
 def _describe_selector(
     documents: Sequence[str], author: str | None, channel: str | None, before: Journal | None
 ) -> str:
-    """Describe what was asked for, as a line; SettingsError unless it is one kind of thing."""
+    """Describe the request in a line; raise SettingsError unless it names one kind of thing."""
     given = [name for name, value in (("documents", documents), ("author", author), ("channel", channel)) if value]
     if len(given) > 1:
         raise SettingsError(f"{' and '.join(given)} are both given; erase one kind at a time")
@@ -129,7 +129,7 @@ def _describe_selector(
 def _select(
     opened: Opened, documents: Sequence[str], author: str | None, channel: str | None, *, is_resumed: bool
 ) -> Selection:
-    """Select the documents and messages that are meant; NotFound if there are none, unless an erasure is unfinished."""
+    """Select the named documents and messages; raise NotFound if there are none, unless resuming an erasure."""
     store = opened.store
     if documents:
         found: list[str] = []
@@ -149,7 +149,7 @@ def _select(
 
 
 def _collect_quotes(opened: Opened, journal: Journal, channel: str) -> tuple[Journal, Quotes]:
-    """Add to the journal who quotes what is erased; collect the words and phrases that nobody else has."""
+    """Add the documents that quote erased text to the journal; collect the words and phrases only that text has."""
     store = opened.store
     quotes = collect_quotes(store, journal.selection, [journal.author, channel])
     quotes.forget(f"{_OWN_WORDS} {store.counts().embedder}")
@@ -158,9 +158,9 @@ def _collect_quotes(opened: Opened, journal: Journal, channel: str) -> tuple[Jou
 
 
 def _clear_caches(opened: Opened) -> tuple[int, list[str]]:
-    """Clear the caches of both models as a whole; return how many entries they had, and a note for each.
+    """Clear the caches of both models; return the number of entries and a note for each cache.
 
-    Their keys are hashes, which do not tell what an entry was made of: an earlier version of a text, a prompt with it.
+    The keys are hashes, so entries made from an erased text cannot be singled out.
     """
     count, notes = 0, list[str]()
     models: tuple[tuple[str, object], ...] = (("embedder", opened.embedder), ("language model", opened.llm))
@@ -201,7 +201,7 @@ ERASED = "[erased]"
 
 
 def scrub(engine: "Engine", journal: Journal, quotes: Quotes) -> tuple[Counter[str], tuple[str, ...]]:
-    """Remove what names or quotes erased documents; how many of each kind, and the jobs that have not ended."""
+    """Remove records that name or quote erased documents; return counts by kind, and the jobs still running."""
     opened = engine.opened
     names = [json.dumps(name, ensure_ascii=ascii_) for name in journal.documents for ascii_ in (True, False)]
 
@@ -215,10 +215,10 @@ def scrub(engine: "Engine", journal: Journal, quotes: Quotes) -> tuple[Counter[s
 
 
 def _scrub_sessions(engine: "Engine", selection: Selection, quotes: Quotes) -> int:
-    """Rewrite the sessions that hold erased text; how many.
+    """Rewrite the sessions that hold erased text; return how many.
 
-    In a session that was shown a document which is erased, or has lost messages, every answer goes: it may tell in
-    other words what the document said. Questions go if they quote it. Documents keep their numbers.
+    If a session was shown an erased document, or a thread that lost messages, all its answers go: they may paraphrase
+    the erased text. Questions go if they quote it. The other documents keep their numbers.
     """
     changed = 0
     sessions = engine.opened.store.sessions
@@ -231,7 +231,6 @@ def _scrub_sessions(engine: "Engine", selection: Selection, quotes: Quotes) -> i
 
 
 def _scrub_session(session: StoredSession, selection: Selection, quotes: Quotes) -> StoredSession:
-    """Return a session without erased text."""
     erased = set(selection.documents)
     ids = session.documents
     was_shown = not erased.isdisjoint(ids) or not selection.messages.keys().isdisjoint(ids)
@@ -246,7 +245,7 @@ def _scrub_session(session: StoredSession, selection: Selection, quotes: Quotes)
 
 
 def _scrub_records(records: RecordStore, tells: Callable[[str], bool]) -> dict[str, int]:
-    """Delete the runs and the judgements of users that name or quote what is erased; how many of each."""
+    """Delete evaluation runs and user judgements that name or quote erased text; return how many of each."""
     runs = [name for name, text in records.read_all("evaluations").items() if tells(text)]
     for name in runs:
         records.write("evaluations", "", name=name)

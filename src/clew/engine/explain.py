@@ -1,4 +1,4 @@
-"""The verbs that account for a result: explain, why_not, check, feedback."""
+"""The verbs about a result: explain, why_not, check, feedback."""
 
 import json
 import uuid
@@ -55,7 +55,7 @@ def explain(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Explanation:
-    """Explain how a search came to its hits: its stages with counts and times, and every score of each hit."""
+    """Explain a search: its stages with counts and times, and every score of each hit."""
     settings = engine.opened.resolve_settings(settings)
     settings = replace(settings, search=replace(settings.search, cache=0))  # a cached result has no stages
     with record("explain") as trace:
@@ -94,8 +94,8 @@ def why_not(
 ) -> WhyNot:
     """Name the stage that lost a document, chunk or message, and the smallest change of one setting that restores it.
 
-    With `tokens` the question is about the context of that many tokens, else about the hits of the search. The
-    suggested setting has been tried; the collection is not changed.
+    With `tokens`, explain its absence from the context of that many tokens, else from the hits. The suggested setting
+    has been tried; the collection is not changed.
     """
     opened = engine.opened
     given = opened.resolve_settings(settings)
@@ -118,12 +118,12 @@ def why_not(
     shown = [
         *chunks,
         *(replace(chunk, context="") for chunk in chunks),
-    ]  # as in a filter that hides what is around them
+    ]  # a filter may hide the context around the chunks
     reranker = TrialReranker({chunk.index_text for chunk in shown})
     trying = type(engine)(replace(opened, finder=opened.finder.with_reranker(reranker.wrap)))
 
     def run(tried: Settings, wider: Filter) -> Attempt:
-        name = strategy if tried.search.strategy == base.search.strategy else None  # a fix may name another one
+        name = strategy if tried.search.strategy == base.search.strategy else None  # a fix may change the strategy
         reranker.is_trial = tried is not base
         with record("why_not", keep=True) as trace:
             if tokens is None:
@@ -138,12 +138,12 @@ def why_not(
 
 
 def check(engine: "Engine", citations: Iterable[Citation], *, where: Filter = EVERYTHING) -> list[CitationCheck]:
-    """Check whether each citation of a past answer still matches the documents as they are now."""
+    """Check whether each citation of a past answer still matches the stored documents."""
     return [*assemble.check_citations(citations, engine.opened.within(where).store.document)]
 
 
 def _explain_never_added(opened: Opened, path: Path, target: str) -> str:
-    """Explain what to do about a file that could be added, and why its folder does not bring it."""
+    """Explain why a readable file was never added, and how to add it."""
     config = opened.settings.ingestion
     passed_over = find_reason_passed_over(path, root=opened.root, config=config)
     if not passed_over:
@@ -155,7 +155,7 @@ def _explain_never_added(opened: Opened, path: Path, target: str) -> str:
 
 
 def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
-    """Find the document of this name with all its chunks, or the one chunk or message with the document around it."""
+    """Find the named document with all its chunks, or the document of a named chunk or message with just that chunk."""
     store = opened.store
     try:
         doc_id = resolve_document(opened, name)
@@ -175,7 +175,7 @@ def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
 def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
     """Explain why a target is not in the collection: never added, not readable, or no such name.
 
-    Within a filter only the last: who may see a part may not ask for other names, or for the files of this machine.
+    Within a filter, always say that there is no such name: a restricted user must not probe hidden names or files.
     """
     try:
         resolve_document(opened, target)
@@ -203,10 +203,10 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
     return WhyNot(question, target, "not ingested", missing)
 
 
-MAX_READ: Final = 1000  # that are read back
-MAX_CHARS: Final = 16 * 1024 * 1024  # of one collection; beyond it the older half goes
-_FIELDS: Final = (("id", str), ("at", str), ("question", str), ("kind", str), ("documents", list))  # of what is read
-_TRIM_EVERY = "00"  # the end of an id with which the size is looked at, one of 256
+MAX_READ: Final = 1000  # newest records that `list_feedback` returns
+MAX_CHARS: Final = 16 * 1024 * 1024  # per collection; above it the older half is removed
+_FIELDS: Final = (("id", str), ("at", str), ("question", str), ("kind", str), ("documents", list))  # required on read
+_TRIM_EVERY = "00"  # check the size after records whose id ends so, one in 256
 
 
 def feedback(
@@ -221,10 +221,10 @@ def feedback(
     documents: Sequence[str] = (),
     caller: str = "",
 ) -> dict[str, Any]:
-    """Keep whether an answer and its documents were good, or that a result was opened; return it as it is kept.
+    """Store a judgement of an answer and its documents, or the opening of a result; return the stored record.
 
-    Give `good`, or the id of the document that was `opened` and the rank of the result. `make_questions` with the
-    source feedback makes judged questions of them.
+    Give `good`, or the id of the `opened` document and the `rank` of the result. `make_questions` with the source
+    `feedback` turns the records into judged questions.
     """
     check_question(question)
     engine.opened.check_unbounded()
@@ -243,21 +243,21 @@ def feedback(
         "caller": caller,
     }
     records = engine.opened.store.records
-    records.append("feedback", json.dumps(kept) + "\n")  # ASCII: no character of a text can end the line
+    records.append("feedback", json.dumps(kept) + "\n")  # ASCII: no character of a text is a line break
     if kept["id"].endswith(_TRIM_EVERY):
         trim_feedback(records)
     return kept
 
 
 def list_feedback(engine: "Engine") -> list[dict[str, Any]]:
-    """List the last thousand judgements and openings of the collection, the oldest first."""
+    """List the last thousand judgements and openings of the collection, oldest first."""
     engine.opened.check_unbounded()
     lines = engine.opened.store.records.read("feedback").split("\n")
     return [*islice(_parse_lines(reversed(lines)), MAX_READ)][::-1]
 
 
 def _parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Parse what was kept; a line that was cut off, or that no `feedback` wrote, is left out."""
+    """Parse the records, skipping lines that are truncated or not written by `feedback`."""
     for line in lines:
         try:
             found = json.loads(line)
@@ -268,7 +268,7 @@ def _parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def trim_feedback(records: RecordStore, *, max_chars: int = MAX_CHARS) -> None:
-    """Remove the older half if there is too much."""
+    """Remove the older half of the records if they exceed `max_chars`."""
     text = records.read("feedback")
     if len(text) > max_chars:
         _, _, newer = text[len(text) // 2 :].partition("\n")

@@ -1,8 +1,8 @@
-"""The verbs on jobs: queue an `add`, list, cancel, and the loop of the workers that run what is queued.
+"""The verbs on jobs: queue, list and cancel jobs, and run them in a worker.
 
-A job is a row in the store, written before the work begins. A worker claims a row, keeps its lease from a thread that
-also hears what is wanted, and writes the outcome into it. The row of a worker that dies stays; the next one begins the
-same work again, and `add` skips what the first has stored.
+A job is a row in the store, written before the work begins. A worker claims the row, renews its lease from a thread
+(which also notices a cancel), and writes the outcome into the row. If the worker dies, another one claims the row and
+starts the work again; `add` skips documents already stored.
 """
 
 import logging
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 
-MAX_ATTEMPTS = 3  # workers that may end without finishing a job before it is given up: it may be what ends them
-POLL_SECONDS = 1.0  # between two looks for a new job
-MAX_KEPT_PASSED_OVER = 1000  # files passed over that are named in the result of a job; all are counted
+MAX_ATTEMPTS = 3  # workers that may die during a job before it fails: the job itself may kill them
+POLL_SECONDS = 1.0
+MAX_KEPT_PASSED_OVER = 1000  # skipped files named in the result of a job; all are counted
 OnJob = Callable[[Job], None]
-Runner = Callable[["Engine", Job, OnProgress], Mapping[str, Any]]  # does the work of a job; its result as JSON
+Runner = Callable[["Engine", Job, OnProgress], Mapping[str, Any]]  # does the work of a job; returns its result as JSON
 
 
 def enqueue_add(
@@ -43,10 +43,10 @@ def enqueue_add(
     max_cost: float | None = None,
     settings: Settings | None = None,
 ) -> Job:
-    """Queue what `add` would do, for a worker (`run_jobs`, `clew jobs work`), and return the job.
+    """Queue an `add` for a worker (`run_jobs`, `clew jobs work`) and return the job.
 
-    Kept with it are the settings of ingestion and threads, the folder that addresses are relative to and the name of
-    the language model; keys, and parts given to `Engine.open` as objects, are those of the worker.
+    The job keeps the ingestion and thread settings, the folder that addresses are relative to and the name of the
+    language model. API keys, and objects given to `Engine.open`, are the worker's own.
     """
     given: tuple[object, ...] = sources  # callers without a type checker pass anything
     if not given or not all(isinstance(source, str | Path) for source in given):
@@ -67,11 +67,11 @@ def enqueue_add(
 
 
 def enqueue_maintenance(engine: "Engine") -> Job:
-    """Queue the upkeep of the collection, for a worker of any machine, and return the job.
+    """Queue maintenance of the collection, for a worker on any machine, and return the job.
 
-    In Lance fragments are joined, indexes are kept up and old versions removed; on PostgreSQL the tables are vacuumed
-    and graphs built that are due or mostly deleted rows; in a folder the index is kept up. One that waits already is
-    returned as it is. The result names what was `done`.
+    Lance: compact fragments, update indexes, remove old versions. PostgreSQL: vacuum tables, build graphs that are
+    due, rebuild those with mostly deleted rows. Folder: update the index. If a maintenance job is already queued, it
+    is returned. The result of the job lists the work under `done`.
     """
     engine.opened.check_unbounded()
     queue = engine.opened.store.jobs
@@ -80,19 +80,19 @@ def enqueue_maintenance(engine: "Engine") -> Job:
 
 
 def list_jobs(engine: "Engine") -> list[Job]:
-    """List the jobs of the collection, the oldest first; of those that are finished, the last hundred."""
+    """List the jobs of the collection, oldest first: all unfinished ones and the last hundred finished ones."""
     return engine.opened.store.jobs.all()
 
 
 def get_job(engine: "Engine", job_id: str) -> Job:
-    """Return the job as it is now, or NotFound."""
+    """Return the current state of a job; raise NotFound if there is none."""
     return engine.opened.store.jobs.get(job_id)
 
 
 def cancel_job(engine: "Engine", job_id: str) -> Job:
-    """Cancel a job and return it; one that runs is stopped between two documents, and what it has added stays.
+    """Cancel a job and return it. A running job stops between two documents; documents it has added stay.
 
-    Its state is `cancelling` until its worker has stopped. A job that is finished stays as it is.
+    Its state is `cancelling` until its worker has stopped. A finished job does not change.
     """
     queue = engine.opened.store.jobs
     return queue.cancel(job_id, lease=engine.settings.jobs.lease, dead=find_dead_workers(queue.all()))
@@ -107,12 +107,13 @@ def run_jobs(
     stop: threading.Event | None = None,
     on_job: OnJob | None = None,
 ) -> list[Job]:
-    """Run the jobs that are queued or whose workers are gone, one after the other; return those it ended.
+    """Run queued jobs, and jobs whose worker died, one after another. Return the jobs that ended.
 
-    `wait` stays for further ones, until `stop` is set. `alone` leaves at once if another worker is at work, which will
-    take the others. A job that reads files is only taken on the machine that queued it, unless `jobs.any_host` was set
-    there; `host` names another to stand in for. `on_job` gets every job when it begins, when it gets further, and when
-    it ends.
+    wait: Keep waiting for new jobs until `stop` is set.
+    alone: Return at once if another worker is running, which will run the jobs.
+    host: Act as this machine. A job that reads files only runs on the machine that queued it, unless `jobs.any_host`
+        was set there.
+    on_job: Called with a job when it starts, on progress and when it ends.
     """
     opened, jobs = engine.opened, engine.settings.jobs
     queue, stop = opened.store.jobs, stop or threading.Event()  # the queue outlives a switch to another model
@@ -136,12 +137,12 @@ def run_jobs(
 
 
 def has_worker(job: Job) -> bool:
-    """Return whether a worker has the job, and is not known to be dead."""
+    """Return whether a worker that is not known to be dead holds the job."""
     return job.state in ACTIVE and not find_dead_workers([job])
 
 
 def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | None) -> list[Job]:
-    """Run a job and return it as it ended; nothing if it was given back or taken over by another worker."""
+    """Run a job and return it when ended; return nothing if it was requeued or another worker took it over."""
     queue = engine.opened.store.jobs
     tell = on_job or (lambda _: None)
     tell(job)
@@ -160,8 +161,8 @@ def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | 
             result = _get_runner(job.kind)(engine, job, on_progress)
         except StopJob as stopped:
             state = stopped.state
-        except (StoreMismatch, KeyboardInterrupt, SystemExit):  # it is the worker that ends, not the job
-            with suppress(StoreMismatch):  # where the store refuses it, the lease runs out
+        except (StoreMismatch, KeyboardInterrupt, SystemExit):  # the worker ends, not the job
+            with suppress(StoreMismatch):  # if the store refuses the write, the lease expires
                 lease.finish(state="queued")
             raise
         except ClewError as failure:
@@ -202,21 +203,21 @@ def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str
         )
     finally:
         now = worker.opened
-        if now.store is not opened.store:  # it was switched to another model
+        if now.store is not opened.store:  # the collection was switched to another embedder
             engine.opened = engine.opened.with_store(now.store, now.embedder, now.embedder_config)
     count = len(report.added) + len(report.changed) + report.skipped
     on_progress(Progress("added", count, count, "documents"))
-    kept = report.passed_over[:MAX_KEPT_PASSED_OVER]  # a repository may have very many
+    kept = report.passed_over[:MAX_KEPT_PASSED_OVER]  # a repository may have a great many
     return {**asdict(replace(report, passed_over=kept)), "passed_over_counts": report.passed_over_counts}
 
 
 def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Pick the settings that this version has too: the job may have been queued by another."""
+    """Pick the settings that this version knows: another version may have queued the job."""
     return {item.name: given[item.name] for item in fields(table) if item.name in given}
 
 
 def _run_maintenance(engine: "Engine", job: Job, on_progress: OnProgress) -> dict[str, Any]:  # noqa: ARG001
-    """Run the upkeep and return what was done, in words."""
+    """Run maintenance and return a description of the work done."""
     on_progress(Progress("maintaining", 0, 1, "collections"))
     done = engine.opened.store.maintain()
     on_progress(Progress("maintaining", 1, 1, "collections"))
@@ -227,7 +228,7 @@ _RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, MAINTAIN: _run_maintenanc
 
 
 def register_runner(kind: str, runner: Runner) -> None:
-    """Register who does the work of jobs of a kind, for what lies above the engine."""
+    """Register the function that runs jobs of a kind; for layers above the engine."""
     _RUNNERS[kind] = runner
 
 
@@ -240,20 +241,20 @@ def _get_runner(kind: str) -> Runner:
 
 
 def _get_language_model(engine: "Engine", name: str) -> LLM | None:
-    """Return the language model that a job names: the worker's of that name, else one made with the worker's keys."""
+    """Return the language model that a job names: the worker's if it has that name, else one with the worker's keys."""
     own = engine.opened.llm
     if own is not None and own.name == name:
         return own
     return drivers.make_language_model(replace(engine.settings.llm, name=name))
 
 
-MAX_INTERVAL = 2.0  # seconds between two signs of life, hence how soon progress is seen and a cancel is heard
+MAX_INTERVAL = 2.0  # seconds between heartbeats; progress and a cancel are noticed as late as that
 
 log = logging.getLogger(__name__)
 
 
 class StopJob(Exception):
-    """Ends a running job between two documents; `state` is what becomes of it."""
+    """Signal to stop the running job between two documents; the job then gets this `state`."""
 
     def __init__(self, state: JobState) -> None:
         super().__init__(state)
@@ -261,26 +262,26 @@ class StopJob(Exception):
 
 
 class Lease:
-    """`with Lease(queue, job, seconds) as lease`: holds the job until the block ends."""
+    """A lease on a job, renewed by a thread until the `with` block ends."""
 
     def __init__(self, queue: JobQueue, job: Job, seconds: float) -> None:
         self._queue, self._job = queue, job
         self._interval = min(MAX_INTERVAL, seconds / 4)
         self._progress = (job.stage, job.done, job.total)
-        self._wanted: JobState | None = "running"  # the state in the store at the last sign of life
+        self._wanted: JobState | None = "running"  # the state in the store at the last heartbeat; None: lost
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"clew-lease-{job.id}", daemon=True)
 
     def report(self, stage: str, done: int, total: int | None) -> None:
-        """Keep how far the job is, for the next sign of life; StopJob if it was cancelled or taken by another."""
+        """Record the progress for the next heartbeat; raise StopJob if the job was cancelled or taken over."""
         self._progress = (stage, done, total)
         if self._wanted == "cancelling":
             raise StopJob("cancelled")
         if self._wanted is None:
-            raise StopJob("queued")  # whatever: the store no longer listens to this worker
+            raise StopJob("queued")  # any state: the store ignores this worker from now on
 
     def finish(self, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = "") -> bool:
-        """Write the last progress and the outcome; return False if the job belongs to another worker by now."""
+        """Write the last progress and the outcome; return False if another worker has taken the job over."""
         self._stop()
         stage, done, total = self._progress
         job, worker = self._job.id, self._job.worker
@@ -304,17 +305,17 @@ class Lease:
             stage, done, total = self._progress
             try:
                 self._wanted = self._queue.beat(self._job.id, self._job.worker, stage=stage, done=done, total=total)
-            except ClewError as error:  # the next one may succeed; the lease outlasts a few
+            except ClewError as error:  # the next heartbeat may succeed; the lease outlasts a few failures
                 log.warning("job %s: no sign of life could be written: %s", self._job.id, error)
             if self._wanted is None:
                 return
 
 
 def make_job_id() -> str:
-    """Make an id for a new job."""
+    """Make a random id for a new job."""
     return uuid.uuid4().hex[:12]
 
 
 def find_dead_workers(jobs: list[Job]) -> set[str]:
-    """Find the workers on this machine whose processes are gone; of others only the lease can tell."""
+    """Find the workers on this machine whose process is gone. On other machines only the lease tells."""
     return {job.worker for job in jobs if job.state in ACTIVE and is_dead_worker(job.worker)}

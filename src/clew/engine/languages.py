@@ -1,4 +1,4 @@
-"""The languages of documents; whether the embedder knows those of a collection, and which one to take if not."""
+"""The languages of documents; whether the embedder knows them, and which embedder to use if not."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from clew.engine.opened import Opened
 
 MAX_FOREIGN = 0.2  # share of chunks in languages that the embedder does not know
-MIN_CHUNKS = 20  # of which such a share says something
-MAX_FOREIGN_OF_FEW = 0.5  # share of fewer chunks
-MIN_FOREIGN = 3  # chunks in one such language
+MIN_CHUNKS = 20  # fewer chunks are judged by MAX_FOREIGN_OF_FEW
+MAX_FOREIGN_OF_FEW = 0.5
+MIN_FOREIGN = 3  # chunks in one unknown language
 MULTILINGUAL = "multilingual"
-MAX_DETECTED = 32  # chunks whose language is detected to tell that of one document
+MAX_DETECTED = 32  # chunks sampled to detect the language of a document
 
 
 def name_languages(store: Store, records: Iterable[DocumentRecord]) -> Iterator[DocumentRecord]:
-    """Yield the records with their languages."""
+    """Yield the records with their language set."""
     counts = store.language_counts(exact=True)
     found = _count_by_document(store, counts)
     for record in records:
@@ -33,11 +33,11 @@ def name_languages(store: Store, records: Iterable[DocumentRecord]) -> Iterator[
 
 
 def find_main_language(store: Store, documents: Sequence[Document], *, language: str) -> str:
-    """Find the language of most chunks of documents, as `name_languages` tells it, but without a look at the index.
+    """Find the language of most chunks of the documents, as `name_languages` does, but without reading the index.
 
-    Where `language` is "auto", that of their chunks is detected again: of all, or of some that are spread over them.
+    If `language` is "auto", detect it again from the chunks, at most MAX_DETECTED of them spread evenly.
     """
-    from clew.index.chunk.build import find_chunk_language, get_page_text  # no search needs it
+    from clew.index.chunk.build import find_chunk_language, get_page_text  # lazy: no search needs it
 
     found = [(chunk, document) for document in documents for chunk in store.chunks(document.id)]
     if not found or language != "auto":
@@ -48,7 +48,7 @@ def find_main_language(store: Store, documents: Sequence[Document], *, language:
 
 
 def _count_by_document(store: Store, counts: Mapping[str, int]) -> dict[str, Counter[str]]:
-    """Count the chunks of each document by language, but for the most frequent one, which all the others are in."""
+    """Count the chunks of each document by language, except the most frequent one, which has the remaining chunks."""
     found: dict[str, Counter[str]] = {}
     for code in _sort_languages(counts)[1:]:
         for hit in store.search_terms({make_language_term(code): 1}, counts[code]):
@@ -57,7 +57,7 @@ def _count_by_document(store: Store, counts: Mapping[str, int]) -> dict[str, Cou
 
 
 def _choose_language(record: DocumentRecord, counts: Mapping[str, int], found: Mapping[str, Counter[str]]) -> str:
-    """Choose the language of most of the chunks of a document; "und" only where no chunk has a known one."""
+    """Choose the language of most chunks of a document; "und" only if no chunk has a known language."""
     if not counts or not record.chunks:
         return ""
     own = Counter(found.get(record.id, {}))
@@ -66,20 +66,21 @@ def _choose_language(record: DocumentRecord, counts: Mapping[str, int], found: M
 
 
 def _choose_known(counts: Mapping[str, int]) -> str:
-    """Choose the known language of most chunks, of two with as many the first by code; "und" where there is none."""
+    """Choose the known language with the most chunks, the first code on a tie; "und" if there is none."""
     known = {code: count for code, count in counts.items() if count > 0 and code != UNKNOWN}
     return _sort_languages(known)[0] if known else UNKNOWN
 
 
 def _sort_languages(counts: Mapping[str, int]) -> list[str]:
-    """Sort the languages by their chunks, most first."""
+    """Sort the languages by their number of chunks, most first."""
     return sorted(counts, key=lambda code: (-counts[code], code))
 
 
 def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
-    """Find the languages that the embedder does not know, with their chunks, most first; none if they are few.
+    """Count the chunks in languages that the embedder does not know, most first; empty if there are few.
 
-    Of a few chunks most must be foreign, and some of them in one language: a short text may be taken for another.
+    In a small collection the majority must be foreign, and MIN_FOREIGN chunks in one language: the language of a short
+    text is easily mistaken.
     """
     known = find_known_languages(embedder)
     if not known:
@@ -94,10 +95,10 @@ def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dic
 
 
 def advise_embedder(foreign: Mapping[str, int], chunks: int) -> str:
-    """Advise what to do where the embedder does not know these languages, of that many chunks."""
+    """Advise on an embedder for these languages; `chunks` is the size of the collection."""
     covered = [code for code in foreign if code in EMBEDDER_LANGUAGES[MULTILINGUAL]]
     others = [code for code in foreign if code not in covered]
-    if sum(foreign[code] for code in covered) <= MAX_FOREIGN * chunks:  # too few to choose by
+    if sum(foreign[code] for code in covered) <= MAX_FOREIGN * chunks:  # the multilingual model would cover too few
         return f"words still find them; for meaning run {_advise_hub(foreign)}"
     advice = f"words still find them; for meaning run `clew reembed {MULTILINGUAL}`"
     return f"{advice}, which does not know {', '.join(others)}: for these, {_advise_hub(others)}" if others else advice
@@ -108,7 +109,7 @@ def _advise_hub(codes: Iterable[str]) -> str:
 
 
 def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
-    """Say how much of the collection is in languages the embedder does not know, and what to do; None if little is."""
+    """Describe the share of the collection in languages the embedder does not know, and give advice; None if small."""
     counts = opened.store.language_counts(exact=True)
     foreign = find_foreign_languages(opened.embedder, counts)
     if not foreign:
@@ -120,11 +121,11 @@ def describe_foreign_languages(opened: "Opened") -> tuple[str, str] | None:
 
 
 def note_foreign_languages(opened: "Opened", report: Report) -> Report:
-    """Add a note to the report if the collection is in languages that the embedder does not know."""
+    """Add a note to the report if the embedder does not know the languages of the collection."""
     if (not report.added and not report.changed) or not find_known_languages(opened.embedder):
         return report
     try:
         found = describe_foreign_languages(opened)
-    except DriverFailed:  # what was added is stored; a search tells what is wrong with the index
+    except DriverFailed:  # the documents are stored; a search will report the broken index
         return report
     return replace(report, noted=(*report.noted, SourceFailure("embedder", "; ".join(found)))) if found else report

@@ -1,4 +1,4 @@
-"""How a verb becomes a method: imported on first use, repeated after the collection has switched its embedder."""
+"""Verbs as methods: imported on first use, and retried when the collection was switched to another embedder."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LazyModule:
-    """Stands for a module of verbs in the body of a class: `module.verb` becomes the function when it is first used."""
+    """A placeholder for a module of verbs in a class body: `module.verb` is imported on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -28,7 +28,7 @@ class LazyModule:
 
 
 class LazyVerb:
-    """A function of a module as a method that follows the collection to another embedder; it is put in its place."""
+    """A descriptor that imports a verb on first access and replaces itself in the class by the wrapped function."""
 
     def __init__(self, module: str, function: str) -> None:
         self._module, self._function = module, function
@@ -49,9 +49,9 @@ _reopening = threading.Lock()  # threads that share an engine reopen it once
 
 
 def follow_model_switch(verb: "Callable[Concatenate[Engine, P], T]") -> "Callable[Concatenate[Engine, P], T]":
-    """Wrap a verb so that it is called again with the new embedder where the collection was switched to one meanwhile.
+    """Wrap a verb to reopen the collection and retry once if it was switched to another embedder meanwhile.
 
-    An embedder that was given as an object cannot be made anew: there ModelSwitched is raised.
+    An embedder given as an object cannot be replaced; then raise ModelSwitched.
     """
 
     @wraps(verb)
@@ -69,7 +69,7 @@ def follow_model_switch(verb: "Callable[Concatenate[Engine, P], T]") -> "Callabl
 
 
 def _reopen(engine: "Engine", used: "Opened", name: str) -> bool:
-    """Open the collection for the embedder of that name, unless another thread has; return whether it is open."""
+    """Reopen the collection with the embedder of that name, unless another thread did; return whether it is open."""
     if engine.opened is not used:
         return True
     whole = engine.whole
@@ -90,7 +90,7 @@ def _reopen(engine: "Engine", used: "Opened", name: str) -> bool:
 
 
 def _move(used: "Opened", store: Store, model: "Opened") -> "Opened":
-    """Move what is open to another store with the embedder of `model`; within the same boundary as before."""
+    """Return a copy over another store with the embedder of `model`, within the same boundary."""
     if used.boundary == EVERYTHING:
         return used.with_store(store, model.embedder, model.embedder_config)
     whole = replace(used, store=used.store.whole, boundary=EVERYTHING).with_store(

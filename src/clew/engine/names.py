@@ -1,4 +1,4 @@
-"""Names that users give: those of a filter, of documents and their sections, of a message by its id."""
+"""Resolution of names that users give: names in a filter, documents and their sections, messages."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -30,31 +30,31 @@ class _UnknownName(NamedTuple):
 
 
 def unknown_names(engine: "Engine", where: Filter) -> list[str]:
-    """Return a sentence for each id, author, channel and kind of a filter that nothing has: `there is no author 'Ben'`.
+    """Return a sentence for each unknown id, author, channel and kind of a filter, as `there is no author 'Ben'`.
 
-    A name that only what is outside the rest of the filter has is as unknown as one that nothing has, and is not
-    suggested: the reason for an empty result tells nothing of what a filter hides. A filter with an unknown name
-    is no error, since a channel may get its first message later: it admits nothing by that name.
+    A name that occurs only in documents hidden by the rest of the filter counts as unknown and is not suggested, so
+    the sentences reveal nothing hidden. A filter with an unknown name is valid, since a channel may get its first
+    message later.
     """
     found = list(_find_unknown_names(engine.opened, where))
-    told = [each.sentence for each in found if each.is_rest_seen]  # where the rest admits nothing, no name is at fault
+    told = [each.sentence for each in found if each.is_rest_seen]  # if the rest admits nothing, no name is at fault
     return told or [each.sentence for each in found]
 
 
 def message(engine: "Engine", id: str, *, where: Filter = EVERYTHING) -> Message:  # noqa: A002 (as in Message.id)
-    """Return the message with this id, or `channel/id` where several channels have it; NotFound if there is none."""
+    """Return the message with this id; give `channel/id` if several channels have it. NotFound if there is none."""
     document, place = _locate_message(engine.opened.within(where), id)
     return extract_messages(document)[place]
 
 
 def find_message(opened: Opened, id: str) -> tuple[str, Section]:  # noqa: A002 (as in Message.id)
-    """Find the thread and section of a message by its id or `channel/id`; NotFound if there is none, or several."""
+    """Find the thread id and section of a message by its id or `channel/id`; NotFound if there is none, or several."""
     document, place = _locate_message(opened, id)
     return document.id, document.sections[place]
 
 
 def _locate_message(opened: Opened, id: str) -> tuple[Document, int]:  # noqa: A002 (as in Message.id)
-    """Find the thread of a message, and its place there."""
+    """Find the thread of a message and the index of its section."""
     channel, _, short = id.rpartition("/")
     for name, place in ((id, EVERYTHING), (short, Filter(channels={channel}))):
         threads = [opened.store.document(doc_id) for doc_id in _find_threads(opened, name, place)]
@@ -70,13 +70,11 @@ def _locate_message(opened: Opened, id: str) -> tuple[Document, int]:  # noqa: A
 
 
 def resolve_documents(opened: Opened, name: str) -> list[str]:
-    """Resolve a name to the ids of its documents: one, the sections of a source, a folder, or a pattern.
+    """Resolve a document, source, folder or pattern to the ids of its documents.
 
-    In a pattern `*` and `?` stand for anything but a slash, `**` for any folders; without a slash it is matched against
-    file names in all folders. A folder stands for all documents below it. NotFound with the nearest names if there are
-    none.
+    In a pattern `*` and `?` match anything but a slash, `**` any folders; a pattern without a slash matches file names
+    in all folders. A folder means all documents below it. If there are none, raise NotFound with the nearest names.
     """
-
     try:
         return resolve_document_or_sections(opened, name)
     except NotFound:
@@ -87,7 +85,7 @@ def resolve_documents(opened: Opened, name: str) -> list[str]:
 
 
 def find_named_records(opened: Opened, names: Iterable[str]) -> list[DocumentRecord]:
-    """Find the records of the documents that names stand for, each once."""
+    """Find the records of the named documents, each once."""
     ids = frozenset(doc_id for name in names for doc_id in resolve_documents(opened, str(name)))
     return list(opened.store.documents(Filter(documents=ids)))
 
@@ -107,14 +105,14 @@ def _match_documents(opened: Opened, name: str) -> Iterator[DocumentRecord]:
 
 
 def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHING) -> Iterator[_UnknownName]:
-    """Describe the unknown names of a filter, which is joined with others by *and*."""
+    """Yield the unknown names of a filter that is combined by *and* with `others`."""
     for field, what in _FIELDS.items():
         if not (names := getattr(where, field)):
             continue
         lifted: dict[str, Any] = {field: None}
         beside = others & replace(where, **lifted)
         if field == "documents" and beside != EVERYTHING:
-            continue  # it would tell whether the other names hide the document
+            continue  # it would reveal whether the other conditions hide the document
         rest, among = opened.within(beside), "" if beside == EVERYTHING else "within the other filters"
         missing = [name for name in sorted(names) if not _is_known(rest, field, name)]
         known = _list_known(rest, field) if missing else ()
@@ -129,7 +127,7 @@ def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHI
 def _is_known(opened: Opened, field: str, name: str) -> bool:
     condition: dict[str, Any] = {field: {name}}
     by_name = Filter(**condition)
-    in_records = field in ("kinds", "documents")  # also of what has no text, as a picture
+    in_records = field in ("kinds", "documents")  # a document without text, such as a picture, has no chunks
     found: Iterable[object] = opened.store.documents(by_name) if in_records else opened.store.scan(by_name)
     return any(True for _ in found)
 
@@ -151,15 +149,14 @@ def _list_known(opened: Opened, field: str) -> set[str]:
 
 
 def _find_threads(opened: Opened, message_id: str, where: Filter) -> list[str]:
-    """Find the documents that have a message of this id."""
     named = where & Filter(meta={"message": message_id}, kinds={THREAD_KIND})
     return list(dict.fromkeys(chunk.doc_id for chunk in opened.store.scan(named)))
 
 
 def read_document_or_sections(opened: Opened, name: str) -> Document:
-    """Read the document of that name, or the sections of the source of that name as one; NotFound if there is neither.
+    """Read the document of that name, or join the sections of the source of that name; NotFound if there is neither.
 
-    The name of a file without its folders will do where it is the only one.
+    A bare file name is enough if it is unique.
     """
     try:
         document = opened.store.document(resolve_document(opened, name))
@@ -174,13 +171,13 @@ def read_document_or_sections(opened: Opened, name: str) -> Document:
 
 
 def _name_language(opened: Opened, document: Document, parts: Sequence[Document]) -> Document:
-    """Add to the document the language of the stored ones that it is made of."""
+    """Set the language of a document to the main one of its stored parts."""
     language = find_main_language(opened.store, parts, language=opened.settings.ingestion.language)
     return replace(document, language=language)
 
 
 def _find_only_file(opened: Opened, name: str) -> str:
-    """Find the address of the only file with this name, in whatever folder; empty if there is none, or several."""
+    """Find the address of the only file with this name in any folder; empty if there is none, or several."""
     records = opened.store.documents() if name and "/" not in name else ()
     uris = {get_source_uri(record) for record in records if record.kind != THREAD_KIND}
     found = [uri for uri in uris if uri.endswith(f"/{name}")]
@@ -188,9 +185,9 @@ def _find_only_file(opened: Opened, name: str) -> str:
 
 
 def resolve_document_or_sections(opened: Opened, name: str) -> list[str]:
-    """Resolve a name to the id of its document, or to those of its sections in order; NotFound if there is neither.
+    """Resolve a name to the id of its document, or the ids of its sections in order; NotFound if there is neither.
 
-    The name of a file without its folders will do where it is the only one.
+    A bare file name is enough if it is unique.
     """
     try:
         return [resolve_document(opened, name)]
@@ -203,7 +200,7 @@ def resolve_document_or_sections(opened: Opened, name: str) -> list[str]:
 
 
 def find_sections(opened: Opened, name: str) -> list[DocumentRecord]:
-    """Find the sections, by number, of the source that an id, address or path names; none if there is no such one."""
+    """Find the sections of a source, in order, by its id, address or path; empty if there are none."""
     parents = resolve_document_ids(name, opened.root)
     found = sort_sections(list(opened.store.documents(Filter(meta={PARENT: parents}))))
     return found or sort_sections([each for each in opened.store.documents() if get_source_uri(each) == name])

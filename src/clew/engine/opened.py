@@ -1,4 +1,4 @@
-"""What is open: one frozen value with the store, the drivers, the user's own parts and the settings, for every verb."""
+"""The open collection that every verb works on: store, models, the user's extensions and settings in a frozen value."""
 
 import logging
 import math
@@ -85,14 +85,14 @@ class Extensions:
         _check_function_table(self.strategies, "strategy", "factory(drivers) -> strategy")
 
     def find_renderers(self) -> dict[str, Renderer]:
-        """Return the renderers by name, the built-in ones too."""
+        """Return the renderers by name, including the built-in ones."""
         return {**RENDERERS, **{name: Renderer(write) for name, write in self.renderers.items()}}
 
 
 def add_plugins(given: Extensions | None) -> Extensions:
-    """Return the parts that were given, and the readers and strategies of installed packages beneath them.
+    """Add the readers and strategies of installed plugins to the given extensions.
 
-    A plugin replaces nothing: neither a part that was given nor a strategy that is built in.
+    A plugin replaces neither a given extension nor a built-in strategy.
     """
     given = Extensions() if given is None else given
     if not isinstance(given, Extensions):
@@ -108,7 +108,7 @@ def add_plugins(given: Extensions | None) -> Extensions:
 
 
 def check_implements(given: T, protocol: type[Any], what: str) -> T:
-    """Return the object; SettingsError names the protocol members that it lacks or that cannot be called."""
+    """Return the object; raise SettingsError with the protocol members that it lacks or that are not callable."""
     members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
     missing = [
         f"{name}()" if callable(member) else name
@@ -126,7 +126,7 @@ def check_implements(given: T, protocol: type[Any], what: str) -> T:
 
 
 def check_embedder(given: Embedder) -> None:
-    """Raise SettingsError for an embedder that lacks a member, or whose name or dim a collection cannot store."""
+    """Raise SettingsError if an embedder lacks a member, or a collection cannot store its name or dim."""
     check_implements(given, Embedder, "embedder")
     name: object = given.name
     dim: object = given.dim
@@ -144,7 +144,7 @@ def _check_callable(given: T, what: str, call: str) -> T:
 
 
 def _check_function_table(given: object, what: str, call: str) -> None:
-    """Raise SettingsError for an entry of a table that is not a function, or whose name is not a text."""
+    """Raise SettingsError unless the table maps texts to functions."""
     if not isinstance(given, Mapping):
         table = "strategies" if what == "strategy" else f"{what}s"
         raise SettingsError(f"{table} has the type {type(given).__name__}; give a dictionary: {call} by name")
@@ -155,13 +155,13 @@ def _check_function_table(given: object, what: str, call: str) -> None:
 
 
 def apply_tuned_settings(settings: Settings, records: RecordStore | None, embedder: str) -> Settings:
-    """Apply the settings that were tuned for the collection and this embedder where the given ones are defaults.
+    """Replace default settings by those tuned for the collection with this embedder.
 
-    DriverFailed names the file if it has any setting that cannot be tuned: it may have come with a folder.
+    Raise DriverFailed if the record has a setting that cannot be tuned: a foreign folder may bring one.
     """
     try:
         kept = read_tuned_settings(records)
-    except CollectionDamaged as error:  # a collection that does not open could not be repaired
+    except CollectionDamaged as error:  # open anyway: a collection that does not open cannot be repaired
         logging.getLogger(__name__).warning("tuned settings are not used: %s", error)
         return settings
     if records is None or not kept or kept[-1].embedder != embedder:
@@ -178,13 +178,13 @@ def apply_tuned_settings(settings: Settings, records: RecordStore | None, embedd
 
 log = logging.getLogger(__name__)
 
-MIN_TERMS = 2  # of a question that a reader reads
+MIN_TERMS = 2  # shorter questions are not given to the reader
 _MODEL_FIELDS = ("name", "url", "api_key", "cache", "timeout", "retries", "max_concurrent")
 
 
 @lru_cache(maxsize=16)
 def _make_call_model(config: LLMConfig) -> LLM:
-    """Make the language model of the settings of a call; few are kept, for the next call with these settings."""
+    """Make the language model for the settings of a call, cached for the next call with the same settings."""
     llm = drivers.make_language_model(config)
     assert llm is not None
     return llm
@@ -192,33 +192,33 @@ def _make_call_model(config: LLMConfig) -> LLM:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open collection: its store, the drivers, the settings, and the document numbers of running sessions."""
+    """An open collection: its store, models, settings, and the document numbers of running sessions."""
 
     store: Store
     embedder: Embedder
     llm: LLM | None
     settings: Settings
     root: Path  # where relative file addresses start
-    folder: Path | None  # of the collection; None in memory and on a server
+    folder: Path | None  # where the collection is stored; None in memory and on a server
     finder: Finder
     sessions: Sessions
     extensions: Extensions = field(default_factory=Extensions)
-    boundary: Filter = EVERYTHING  # what may be seen
+    boundary: Filter = EVERYTHING  # the visible part
     closes: bool = True  # whether closing the engine closes the store
-    is_upload: bool = False  # the files below the root are an upload's, and do not stay
+    is_upload: bool = False  # the files below the root are uploaded and will be deleted
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
-    records: RecordStore | None = None  # beside the content; None where only a part is seen
-    llm_config: LLMConfig | None = None  # by which the language model was made; None: it was given as an object
-    embedder_config: EmbedderConfig | None = None  # by which the embedder was made; None: it was given as an object
-    address: str = ""  # of the store that processes on other machines can open too; empty: there is none
+    records: RecordStore | None = None  # feedback, runs, tuned settings …; None if only a part is visible
+    llm_config: LLMConfig | None = None  # how the language model was made; None: it was given as an object
+    embedder_config: EmbedderConfig | None = None  # how the embedder was made; None: it was given as an object
+    address: str = ""  # of a store that other machines can open; empty if they cannot
     collection: str = ""
 
     def resolve_settings(self, given: Settings | None) -> Settings:
-        """Return the settings of one call: those given, whole, or the engine's."""
+        """Return the settings of a call: the given ones (not merged), else the engine's."""
         return self.settings if given is None else check_settings(given)
 
     def with_store(self, store: Store, embedder: Embedder, config: EmbedderConfig | None = None) -> "Opened":
-        """Return a copy over another store and embedder, as after `reembed`; `config` is how the embedder was made."""
+        """Return a copy with another store and embedder, as after `reembed`; `config` is the embedder's."""
         finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
         sessions = self.sessions.with_store(store.sessions)
         return replace(
@@ -232,13 +232,13 @@ class Opened:
         )
 
     def with_llm(self, llm: LLM) -> "Opened":
-        """Return a copy with another language model: a metered one, for the run of an agent."""
+        """Return a copy with another language model, such as a metered one for an agent."""
         return replace(self, llm=llm, finder=self.finder.with_llm(llm))
 
     def for_call(self, settings: Settings) -> "Opened":
-        """Return a copy with the language model of the settings of a call, if they say another name, address or retry.
+        """Return a copy with the language model that the settings of a call ask for (name, address, retries …).
 
-        What they leave at its default stays as the engine has it. A model that was given as an object stays.
+        A setting at its default keeps the engine's value. A model given as an object stays.
         """
         mine, given = self.llm_config, settings.llm
         if mine is None or settings is self.settings:
@@ -253,9 +253,9 @@ class Opened:
         return self.with_llm(_make_call_model(config))
 
     def within(self, where: Filter, *, is_limit: bool = False) -> "Opened":
-        """Return a copy that only reads what the filter admits of what this one sees; closing it closes nothing.
+        """Return a read-only copy limited to the filter, and to this one's boundary; closing it closes nothing.
 
-        is_limit: Whether no more than that is seen either: hits are then compared with each other alone.
+        is_limit: If True, scores may not depend on hidden documents: hits are compared only with each other.
         """
         boundary = self.boundary & check_filter(where)
         if boundary == self.boundary:
@@ -265,15 +265,15 @@ class Opened:
         return replace(self, store=store, finder=finder, boundary=boundary, closes=False, folder=None, records=None)
 
     def check_unbounded(self) -> None:
-        """Raise SettingsError where only a part of the collection may be seen."""
+        """Raise SettingsError if only a part of the collection is visible."""
         if self.boundary != EVERYTHING:
             raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
 
     def get_reranker_or_overlap(self, settings: Settings, question: str = "") -> Reranker:
-        """Return the reranker of the settings; where it is missing, the term-overlap one, which needs no model.
+        """Return the reranker of the settings, or the term-overlap one, which needs no model.
 
-        That one too where the question is in Chinese, Japanese, Thai …, and the reranker knows no such language: what
-        it makes of the letters means nothing, while in a language of its own script it still knows many words.
+        Term overlap is the fallback if the reranker is missing, or if the question is in an unspaced script (Chinese,
+        Japanese, Thai …) of a language the reranker does not know. In other scripts it still knows many words.
         """
         reranker = self.finder.get_reranker(settings.reranker)
         known, language = RERANKER_LANGUAGES.get(reranker.name) if reranker else None, detect_language(question)
@@ -283,13 +283,14 @@ class Opened:
         return reranker
 
     def get_reader(self, question: str, hits: Sequence[Hit], settings: Settings) -> AnswerReader | None:
-        """Return the reader of the settings, opened once a process; None where it cannot read the question or the hits.
+        """Return the reader of the settings, or None to let the reranker read instead.
 
-        It was trained on questions, so a statement and what has hardly a word that means something ("hello", "when?")
-        are read by the reranker. None also where that is the term-overlap one: whoever takes it wants no model.
+        None if it does not know the language of the question or of most hits. None for a statement, or a question of
+        fewer than MIN_TERMS terms ("hello", "when?"): the reader was trained on questions. None with the term-overlap
+        reranker, whose user wants no model.
         """
         from clew.query.answer.check import can_read
-        from clew.query.answer.question import is_statement  # a search needs nothing of what answers
+        from clew.query.answer.question import is_statement  # lazy: a search needs no answer module
 
         if is_statement(question) or len(extract_terms(question)) < MIN_TERMS:
             return None
@@ -302,19 +303,19 @@ class Opened:
         return reader if 2 * sum(known) >= len(known) else None
 
     def get_verifier(self, settings: Settings) -> Verifier | None:
-        """Return the verifier of the settings, opened once for the process; None for the rules."""
+        """Return the verifier of the settings; None for the rules."""
         return open_verifier(settings.answer.verifier)
 
 
 @lru_cache(4)
 def open_verifier(name: str) -> Verifier | None:
-    """Open the verifier of that name and keep it; None for the rules."""
+    """Open the verifier of that name, cached for the process; None for the rules."""
     return drivers.make_verifier(AnswerConfig(verifier=name))
 
 
 @lru_cache(4)
 def open_reader(name: str) -> AnswerReader | None:
-    """Open the reader of that name and keep it; None for the reranker, and, with a warning, where it is missing."""
+    """Open the reader of that name, cached for the process; None for the reranker, or, with a warning, if missing."""
     try:
         return drivers.make_reader(AnswerConfig(reader=name))
     except DriverMissing as error:
@@ -325,7 +326,7 @@ def open_reader(name: str) -> AnswerReader | None:
 def make_finder(
     store: Store, embedder: Embedder, llm: LLM | None, settings: Settings, extensions: Extensions
 ) -> Finder:
-    """Make a Finder with the built-in strategies and the user's own."""
+    """Make a Finder with the user's extensions."""
     reranker = extensions.reranker
     return Finder(
         store,
@@ -339,7 +340,7 @@ def make_finder(
 
 
 def _make_splitter(config: ConversationConfig, *, count: Callable[[Sequence[str]], list[int]]) -> SplitText:
-    """Make what splits a conversation that is asked as a query; the chunker is imported when there is one."""
+    """Make the splitter for a query that is a conversation, importing the chunker on first use."""
 
     def split(text: str) -> list[str]:
         from clew.index.chunk import make_query_splitter
@@ -350,12 +351,12 @@ def _make_splitter(config: ConversationConfig, *, count: Callable[[Sequence[str]
 
 
 def resolve_document(opened: Opened, name: str) -> str:
-    """Resolve an id, an address or a path to the id of the document, or raise NotFound with the nearest names."""
+    """Resolve an id, address or path to the id of a document; raise NotFound with the nearest names."""
     from clew.index.walk.uri import resolve_document_ids
 
     for candidate in resolve_document_ids(name, opened.root):
         for record in opened.store.documents(Filter(documents=frozenset({candidate}))):
-            if candidate == name or record.kind != THREAD_KIND:  # a thread's id is made of a message that may be hidden
+            if candidate == name or record.kind != THREAD_KIND:  # a thread's id derives from a message, maybe hidden
                 return candidate
     ids = {record.uri or record.id: record.id for record in opened.store.documents()}
     if name in ids:
@@ -365,21 +366,21 @@ def resolve_document(opened: Opened, name: str) -> str:
 
 
 def check_settings(settings: Settings) -> Settings:
-    """Return the settings, or raise SettingsError if they are not a Settings."""
+    """Return the settings; raise SettingsError if they are not a Settings."""
     if not isinstance(settings, Settings):
         raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")
     return settings
 
 
 def check_filter(where: Filter) -> Filter:
-    """Return the filter, or raise SettingsError if it is not a Filter."""
+    """Return the filter; raise SettingsError if it is not a Filter."""
     if not isinstance(where, Filter):
         raise SettingsError(f"where has the type {type(where).__name__}; give a Filter, as in Filter(kinds={{'page'}})")
     return where
 
 
 def check_positive_count(name: str, value: int) -> int:
-    """Return the number, or raise SettingsError unless it is a whole number of at least 1."""
+    """Return the number; raise SettingsError unless it is a whole number of at least 1."""
     given: object = value  # callers without a type checker pass anything
     number = float(given) if isinstance(given, Real) else math.nan
     if isinstance(given, bool) or not number >= 1 or number % 1:

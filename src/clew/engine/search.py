@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 T = TypeVar("T")
-GROUP_OVERFETCH = 4  # hits per document that is wanted, and again in each further fetch
+GROUP_OVERFETCH = 4  # hits to fetch for each wanted document; each further fetch multiplies by it again
 MAX_FETCHES = 3
-MAX_ATTEMPTS = 20  # to number the documents of a session that other programs use at the same time
+MAX_ATTEMPTS = 20  # to number documents in a session that other programs change at the same time
 
 
 def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
@@ -42,9 +42,9 @@ def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[Doc
 
 
 def read(engine: "Engine", document: str | Path, *, where: Filter = EVERYTHING) -> Document:
-    """Return the document with this id or address, as far as the filter admits it; the rest of its text is blank.
+    """Return the document with this id or address. Text that the filter does not admit is blank.
 
-    Of a source that was added in sections, all of them in order.
+    For a source added in sections, return all sections joined in order.
     """
     from clew.engine.names import read_document_or_sections
 
@@ -67,10 +67,12 @@ def search(
 ) -> list[Hit]:
     """Return the k best chunks for a query, best first, or the best chunk of each of the k best documents (`group_by`).
 
-    The query may be a whole conversation (an Arrow table, rows, messages, or a request body {"messages": […]}); then
-    each of its topics is a query. `strategy` is a name, or a function of your own from a Query to hits.
-    `channel` and `now` say where and when it is asked: messages of that channel and newer ones then rank higher.
-    `without` leaves documents out, by id, address, folder or pattern, as those that were read already.
+    query: A text, or a whole conversation (an Arrow table, rows, messages, or a request body {"messages": […]}), each
+        topic of which is searched for.
+    strategy: A name, or a function of your own from a Query to hits.
+    channel: Where the question is asked; messages of this channel rank higher.
+    now: When the question is asked; recent messages rank higher.
+    without: Documents to leave out, such as those already read: ids, addresses, folders or patterns.
     """
     opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
@@ -83,7 +85,7 @@ def search(
 
 
 def find_without(opened: Opened, names: Sequence[str], find: Callable[[Query], list[Hit]], query: Query) -> list[Hit]:
-    """Find as many hits outside the named documents as the query wants; fetch one more for each of their chunks."""
+    """Find the wanted number of hits outside the named documents, fetching one more for each chunk of theirs."""
     if isinstance(names, str):
         raise SettingsError("without is one text; give a list of ids or addresses")
     if not names:
@@ -97,7 +99,7 @@ def find_without(opened: Opened, names: Sequence[str], find: Callable[[Query], l
 
 
 def find_best_per_document(find: Callable[[Query], list[Hit]], query: Query, group_by: str) -> list[Hit]:
-    """Find the best hit of each document, as many as the query wants; fetch more while they are of too few."""
+    """Find the best hit of each of the k best documents, fetching more hits while they cover too few documents."""
     if group_by != "document":
         raise SettingsError(f"group_by is {group_by!r}; it may be document")
     wanted, best = query.k, dict[str, Hit]()
@@ -121,7 +123,7 @@ def search_many(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> list[list[Hit]]:
-    """Return the k best chunks for each of several queries: embedded in one batch, searched together."""
+    """Return the k best chunks for each query, embedding all queries in one batch."""
     opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
     if isinstance(queries, str):
@@ -150,7 +152,7 @@ def context(
 ) -> Context:
     """Return the prompt text for a question or a conversation: merged, cited passages within a token budget.
 
-    Where nothing relevant is found, as for small talk, it is empty and its reason says so. Within a `session` a
+    If nothing relevant is found, as for small talk, the text is empty and `reason` says why. Within a `session` a
     document keeps the number it was first shown with.
     """
     opened, strategy = take_strategy(engine.opened.within(where), strategy)
@@ -176,9 +178,9 @@ def context(
 
 
 def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Settings) -> tuple[list[Hit], list[Hit]]:
-    """Find the hits for a context, and those that were left out for their relevance.
+    """Find the hits for a context; return also the hits left out as irrelevant.
 
-    Whether there is an answer at all is told from ten hits, however few are wanted.
+    Ten hits decide whether there is an answer at all, even if fewer are wanted.
     """
     enough = replace(query, k=max(query.k, ANSWER_DEPTH), depth=max(query.depth, ANSWER_DEPTH))
     found = opened.finder.find(enough, strategy, settings)
@@ -189,10 +191,10 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
 
 
 def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
-    """Return counts, the embedder, the index in use, the number of the last change, and how many documents lack what.
+    """Return counts, the embedder, the index, the number of the last change, and how many documents lack derived data.
 
-    `pending` are the chunks that words alone find, until their vectors are made. `languages` are those of the whole
-    collection, with their chunks; of a part of it they are not told.
+    `pending` counts the chunks without a vector, which only lexical search finds. `languages` counts the chunks of each
+    language, for a whole collection only.
     """
     seen = engine.opened.within(where)
     store, records = seen.store, list(seen.store.documents())
@@ -249,7 +251,7 @@ def assemble_context(
 
 
 def retry_concurrent_change(work: Callable[[], T]) -> T:
-    """Run work, and run it again where another program has changed what it began with."""
+    """Run work, retrying on ConcurrentChange."""
     for _ in range(MAX_ATTEMPTS - 1):
         with suppress(ConcurrentChange):
             return work()
@@ -266,7 +268,7 @@ def make_query_from_text_or_table(
     channel: str | None = None,
     now: datetime | None = None,
 ) -> Query:
-    """Make the Query for a question (text) or for a conversation (table), whose messages become its history."""
+    """Make the Query for a question (text) or a conversation (table: its messages become the history)."""
     k, where = check_positive_count("k", k), check_filter(where)
     if isinstance(query, str):
         return build_query(query, k, where, history, settings, channel=channel, now=now)
@@ -275,7 +277,7 @@ def make_query_from_text_or_table(
 
 
 def take_strategy(opened: Opened, strategy: str | Strategy | None) -> tuple[Opened, str | None]:
-    """Return what is open, and the name of a strategy; a function of the caller's own is known there by its name."""
+    """Return the name of the strategy, adding it to the finder first if it is the caller's own function."""
     if strategy is None or isinstance(strategy, str):
         return opened, strategy
     if not callable(strategy):
@@ -285,7 +287,7 @@ def take_strategy(opened: Opened, strategy: str | Strategy | None) -> tuple[Open
 
 
 def choose_strategy(query: str | Table, strategy: str | None, settings: Settings) -> tuple[str, Settings]:
-    """Choose the strategy and its settings: for a conversation `chunked`, which uses the named one for each part."""
+    """Choose the strategy and its settings; a conversation uses `chunked`, with the named strategy for each part."""
     if isinstance(query, str):
         return strategy or settings.search.strategy, settings
     if strategy in (None, "auto", "chunked"):
@@ -294,7 +296,7 @@ def choose_strategy(query: str | Table, strategy: str | None, settings: Settings
 
 
 def get_token_counter(tokenizer: str) -> Count:
-    """Return the function that counts prompt tokens: by a tokenizer file, or an estimate."""
+    """Return the function that counts prompt tokens: with a tokenizer file, else by an estimate."""
     return drivers.make_token_counter(tokenizer) if tokenizer else estimate_tokens
 
 

@@ -1,4 +1,4 @@
-"""Chat sessions: questions that are understood by the conversation before them, kept under a name if one is given.
+"""Chat sessions: each question is understood from the conversation before it. A named session is kept.
 
 session = engine.chat("work")
 session.ask("when is soup served?")
@@ -28,8 +28,8 @@ _NAME = re.compile(r"\w[\w.-]{0,99}")
 class ChatSession:
     """A conversation with a collection: its messages, and the numbers of the documents it has cited.
 
-    Under a name both are kept with the collection until `engine.sessions.drop(name)`, and other programs may continue
-    it; without one they are forgotten with this object.
+    A named session is kept with the collection until `engine.sessions.drop(name)`, and other programs may continue it.
+    An unnamed session ends with this object.
     """
 
     def __init__(self, engine: "Engine", name: str | None = None) -> None:
@@ -46,7 +46,7 @@ class ChatSession:
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The numbers of the documents that were shown, by document id."""
+        """The numbers of the documents shown so far, by document id."""
         return self._engine.sessions.get_document_numbers(self.name)
 
     def ask(
@@ -108,14 +108,14 @@ class ChatSession:
         )
 
     def _answer_and_save_turn(self, question: str, answer_it: Callable[[], Answer]) -> Answer:
-        """Answer a question and add the turn to the conversation; a failed question is not added."""
+        """Answer a question and add the turn to the conversation, unless answering raises."""
         answer = answer_it()
         self._engine.sessions.add_messages(self.name, (Message(question), Message(answer.text, role="assistant")))
         return answer
 
 
 def open_chat(engine: "Engine", name: str | None = None) -> ChatSession:
-    """Open the chat kept under a name with the collection, or a new one; without a name it is not kept."""
+    """Open the chat of this name, creating it if needed. A chat without a name is not kept."""
     if name is None:
         return ChatSession(engine)
     if not _NAME.fullmatch(name):

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from clew.core.stored import Manifest, StoredDocument
     from clew.engine import Engine
 
-MAX_FAILURES = 3  # documents in a row that the store may refuse before the restore is given up
+MAX_FAILURES = 3  # consecutive documents that the store may refuse before the restore fails
 
-MIN_FREE = 0.1  # share of a folder's database that is free, from which it is rewritten though no vectors are staged
+MIN_FREE = 0.1  # free share of a folder's database from which `discard` compacts it even without staged vectors
 
 
 def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None = None) -> "Manifest":
-    """Write the whole collection to one file, put in place when complete; return its manifest.
+    """Write the whole collection to one file, which appears when complete; return its manifest.
 
-    A document that changes during the export is written as it was when its turn came.
+    A document that changes during the export is written in its state at that moment.
     """
     from clew.drivers.store import bundle
 
@@ -50,10 +50,10 @@ def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None
 
 
 def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None = None) -> Report:
-    """Add and replace the documents of an exported file; nothing is embedded.
+    """Upsert the documents of an exported file, with their vectors.
 
-    The file is checked before anything is written. Documents that are already there bit for bit are skipped, so an
-    interrupted restore continues; documents that are not in the file stay.
+    The file is checked before anything is written. Documents stored bit for bit the same are skipped, so a repeated
+    restore continues an interrupted one. Documents that are not in the file stay.
     """
     from clew.drivers.store import bundle
 
@@ -91,13 +91,16 @@ def reembed(
     gpus: float = 0.0,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Embed every chunk and summary with another model and switch the collection to it; no chunk is cut anew.
+    """Embed every chunk and summary with another model, without chunking again, and switch the collection to it.
 
-    Searches use the former vectors until all new ones are there, changes are caught up with, and interrupted work
-    continues. The former vectors are kept: `back` switches to them again, `discard` deletes the ones not in use and
-    gives their room back to the disk; what it could not give back is in `failed`, and the next `discard` does it.
-    With the address of a Ray cluster (`ray`) its `workers` hold the model, by default one for each core or, with `gpus`
-    for each, for each GPU; this process stores what they embed, so the collection may be in any store.
+    Searches use the old vectors until all new ones are stored. Changes made meanwhile are embedded too, and calling
+    again continues interrupted work.
+
+    to: The new model, by name or as an object.
+    back: Switch to the previous vectors again; they are kept.
+    discard: Delete the vectors not in use. `failed` names disk space not returned; the next `discard` tries again.
+    ray: The address of a Ray cluster whose workers embed; this process stores the vectors, so any store works.
+    workers, gpus: Ray workers (default: one a core, or as many as fit the GPUs), and GPUs for each.
     """
     if (to is not None) + back + discard != 1:
         raise SettingsError("reembed takes exactly one of: a model, back=True, discard=True")
@@ -141,7 +144,7 @@ def reembed(
 
 
 def _discard_vectors(store: Store) -> Report | None:
-    """Delete the staged vectors and give free room back to the disk; return None if there was neither."""
+    """Delete the staged vectors and return free space to the disk; return None if there was neither."""
     was_there = store.staged_model() is not None and store.discard_staged()
     problems = store.reclaim_room(0.0 if was_there else MIN_FREE)
     if problems is None:
@@ -156,7 +159,7 @@ def _discard_vectors(store: Store) -> Report | None:
 
 
 def _round_stored(stored: "StoredDocument", config: StoreConfig) -> "StoredDocument":
-    """Round the vectors of a document as the store keeps them (`store.vectors`)."""
+    """Round the vectors of a document to half precision if the store keeps them so (`store.vectors`)."""
     if config.vectors != "half":
         return stored
     summary = stored.summary_vector
@@ -178,11 +181,11 @@ class _Restore:
 
     @property
     def documents_done(self) -> int:
-        """How many documents have been stored or skipped."""
+        """The number of documents stored, skipped or refused."""
         return len(self._added) + len(self._changed) + len(self._failed) + self._skipped
 
     def store_batch(self, batch: "Sequence[StoredDocument]") -> None:
-        """Store a batch of documents, skipping those that are already there unchanged."""
+        """Store a batch of documents, skipping unchanged ones."""
         ids = frozenset(stored.document.id for stored in batch)
         records = {record.id: record for record in self._store.documents(Filter(documents=ids))}
         similar = [
@@ -232,7 +235,7 @@ class _Restore:
 
 
 def read_export_embedder(path: str | Path) -> str:
-    """Read the name of the embedder of an exported file, after its checksums have been verified."""
+    """Verify the checksums of an exported file and return the name of its embedder."""
     from clew.drivers.store import bundle
 
     return bundle.verify_bundle(Path(path)).embedder
@@ -241,7 +244,7 @@ def read_export_embedder(path: str | Path) -> str:
 def _make_progress_counter(
     stage: str, total: int, unit: str, on_progress: OnProgress | None
 ) -> Callable[[int], None] | None:
-    """Make a function that reports how many of `total` are done, with rate and time left; None without a callback."""
+    """Make a function that reports progress with rate and time left; None without a callback."""
     if on_progress is None:
         return None
     started = monotonic()

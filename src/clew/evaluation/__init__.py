@@ -1,7 +1,6 @@
 """Measuring a collection on the user's own judged questions, making such questions, and tuning settings by them.
 
 Functions over an open Engine: questions in, measures of each strategy and setting out, with tests of the differences.
-Every public name of it is here.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from clew.evaluation.types import QuestionResult as QuestionResult
     from clew.evaluation.types import SystemScore as SystemScore
 
-# The module of each name; `from … import` above tells type checkers the same.
+# The module of each public name; the imports above are for type checkers.
 _HOMES = {
     "clew.drivers.tuned": "TunedSettings",
     "clew.evaluation.evaluating": "enqueue_evaluation evaluate",

@@ -1,6 +1,6 @@
-"""The evaluation of a collection: every system is asked every judged question, and the differences are tested.
+"""The evaluation of a collection: ask every system every judged question, and test the differences.
 
-It runs here, or as a job of a worker. Results are measured as far as the judgement of a question allows.
+It runs here or as a job of a worker. A result gets the measures that the judgement of its question allows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,23 +49,23 @@ from clew.evaluation.report import check_measures, list_measures, score_run
 from clew.evaluation.runs import append_result, continue_run, find_runs, list_runs, start_run
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult
 
-KIND: Final = "evaluate"  # of a job
-FETCH = 2  # chunks fetched for each document that is ranked
+KIND: Final = "evaluate"  # kind of job
+FETCH = 2  # chunks fetched for each ranked document
 WARM_UP = "warm-up"
 
 
 @dataclass(frozen=True, slots=True)
 class AskOptions:
-    """How each question is asked."""
+    """The options with which each question is asked."""
 
     k: int = 10  # cut-off of the measures
-    hits: int = 20  # chunks that are fetched; their documents are ranked
-    tokens: int = 2000  # budget of the context; 0: none is made
+    hits: int = 20  # chunks to fetch; their documents are ranked
+    tokens: int = 2000  # budget of the context; 0: no context
     answers: bool = False
     where: Filter = EVERYTHING
 
 
-# The parameters are those of the verb, on every surface.
+# Every surface has these parameters.
 def evaluate(
     engine: Engine,
     questions: str | Path | Sequence[JudgedQuestion],
@@ -83,15 +83,18 @@ def evaluate(
     resume: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
-    """Return the measures of each strategy under each of the settings, and how they differ from the first of them.
+    """Measure each strategy under each of the settings, and compare each with the first one.
 
-    The questions are judged ones, a JSON Lines file or a BEIR folder of them. Without strategies or settings, the
-    engine's own are measured. Measures are taken at `k` documents, of `hits` chunks (default: two for each document),
-    and of a context of so many `tokens` (0: none is made). With `answers` every question is also answered. `measures`
-    are compared (default: nDCG, and the evidence in the context).
-
-    The run is kept with the collection, or in `folder`, and one that broke off is continued, unless
-    `resume` is False. Nothing is kept of the texts.
+    questions: Judged questions, or a JSON Lines file or BEIR folder of them.
+    strategies, settings: Default: the engine's own.
+    k: Documents that the measures take into account.
+    hits: Chunks to fetch (default: two for each document).
+    tokens: Budget of the measured context (default: `context.tokens`); 0 for no context.
+    answers: Also answer every question.
+    where: The part of the collection to search in.
+    measures: Measures to compare (default: nDCG, and the evidence in the context).
+    keep: Keep the run with the collection, or in `folder`, without any texts.
+    resume: Continue an interrupted run of the same questions and settings.
     """
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
     check_questions(asked)
@@ -130,15 +133,15 @@ def enqueue_evaluation(
     tokens: int | None = None,
     answers: bool = False,
 ) -> Job:
-    """Queue an `evaluate` for a worker (a server, `clew jobs work`), and return the job.
+    """Queue an `evaluate` for a worker (a server, `clew jobs work`) and return the job.
 
-    The questions are kept with the job, the settings are those of the worker. Its result has the id of the run and the
-    measures of each strategy.
+    The job stores the questions; the settings are the worker's. Its result has the id of the run and the measures of
+    each strategy.
     """
     engine.opened.check_unbounded()
     check_questions(questions)
-    build_systems(engine, strategies, None)  # a strategy that is not known is named now,
-    resolve_questions(engine, questions)  # and so are questions about another collection
+    build_systems(engine, strategies, None)  # report an unknown strategy now,
+    resolve_questions(engine, questions)  # and questions about another collection
     request = {
         "questions": [format_question(each) for each in questions],
         "strategies": list(strategies),
@@ -150,7 +153,7 @@ def enqueue_evaluation(
 
 
 def run_evaluation(engine: Engine, job: Job, on_progress: OnProgress) -> Mapping[str, Any]:
-    """Return the id of the run of a job, the measures of each of its systems, and the notes."""
+    """Run the job; return the id of its run, the measures of each system, and the notes."""
     request = job.request
     try:
         questions = [parse_question(each) for each in request["questions"]]
@@ -172,7 +175,7 @@ register_runner(KIND, run_evaluation)
 def build_systems(
     engine: Engine, strategies: Sequence[str], settings: Mapping[str, Settings] | None
 ) -> dict[str, tuple[EvaluatedSystem, Settings]]:
-    """Build the systems by name, each with its settings: every strategy with every one of the settings."""
+    """Build the systems by name, each with its settings: every strategy under each of the settings."""
     if isinstance(strategies, str):
         strategies = (strategies,)
     found: dict[str, tuple[EvaluatedSystem, Settings]] = {}
@@ -200,7 +203,7 @@ def make_run(
     options: AskOptions,
     notes: tuple[str, ...] = (),
 ) -> EvaluationRun:
-    """Make a run without results, whose key stands for all that they depend on."""
+    """Make a run without results, whose key is a digest of everything that the results depend on."""
     stats = engine.opened.store.counts()
     parts = [
         *(f"{question!r} {judgements[question.id]!r}" for question in questions),
@@ -224,7 +227,7 @@ def make_run(
 
 
 def _find_unfinished(engine: Engine, run: EvaluationRun, folder: str | Path | None) -> EvaluationRun | None:
-    """Find the kept run that broke off and asks just the same, if there is one."""
+    """Find the last interrupted run with the same key."""
     kept = (each for each in reversed(list_runs(engine, folder=folder)) if each.key == run.key)
     return next((each for each in kept if not each.is_finished), None)
 
@@ -238,7 +241,7 @@ def _ask_all(
     run: EvaluationRun,
     on_progress: OnProgress | None,
 ) -> Iterator[QuestionResult]:
-    """Yield the results that the run lacks, one by one."""
+    """Ask the questions that the run has no result for, and yield each result."""
     done = {(result.system, result.question) for result in run.results}
     report = _make_reporter(len(systems) * len(questions), len(done), on_progress)
     left = {name: [each for each in questions if (name, each.id) not in done] for name in systems}
@@ -250,9 +253,9 @@ def _ask_all(
 
 
 def _warm_up(engine: Engine, system: EvaluatedSystem, tree: Settings) -> Engine:
-    """Return the engine with empty caches and its models loaded, before the clock runs."""
+    """Return the engine with empty caches and loaded models, so that loading is not timed."""
     fresh = _empty_caches(engine)
-    with suppress(ClewError):  # a fault shows with the first question
+    with suppress(ClewError):  # the first question will raise the error
         fresh.search(WARM_UP, k=1, strategy=system.strategy, settings=tree)
     return fresh
 
@@ -271,7 +274,7 @@ def _make_reporter(total: int, before: int, on_progress: OnProgress | None) -> C
 
 
 def check_questions(questions: Sequence[JudgedQuestion]) -> None:
-    """Raise SettingsError unless there are questions, each with an id of its own."""
+    """Raise SettingsError unless there are questions, each with a unique id."""
     if not questions:
         raise SettingsError("there are no questions; `clew evaluate make` writes some")
     if len({question.id for question in questions}) < len(questions):
@@ -279,7 +282,7 @@ def check_questions(questions: Sequence[JudgedQuestion]) -> None:
 
 
 def _empty_caches(engine: Engine) -> Engine:
-    """Return the same engine with empty caches, so that each system is timed alike."""
+    """Return the same engine with empty caches, so that all systems are timed under equal conditions."""
     opened = engine.opened
     finder = make_finder(opened.store, opened.embedder, opened.llm, opened.settings, opened.extensions)
     return Engine(replace(opened, finder=finder))
@@ -293,8 +296,8 @@ def ask_question(
     judgement: Judgement,
     options: AskOptions,
 ) -> QuestionResult:
-    """Return the result of one system for one question."""
-    settings = replace(settings, search=replace(settings.search, cache=0))  # a repeated question costs as much
+    """Ask a system a question; measure and return the result."""
+    settings = replace(settings, search=replace(settings.search, cache=0))  # do not time a cached result
     asked: dict[str, Any] = {
         "strategy": system.strategy,
         "where": options.where,
@@ -331,7 +334,7 @@ def ask_question(
 
 
 def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dict[str, float]:
-    """Measure a ranking of documents; no measures where nothing is relevant."""
+    """Measure a ranking of documents; return no measures if nothing is relevant."""
     relevant = {name for name, grade in judgement.grades.items() if grade > 0}
     if not relevant:
         return {}
@@ -350,9 +353,9 @@ def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dic
 def measure_answer(answer: Answer, question: JudgedQuestion, judgement: Judgement) -> dict[str, float]:
     """Measure an answer.
 
-    It is right if it cites the evidence, or a relevant document where there is no evidence; any answer to a question
-    that has none is wrong. `answer F1` compares its words, without a model the
-    chosen ones of the passages, with the reference answer.
+    It is right if it cites the evidence, or without evidence, a relevant document; any answer to an unanswerable
+    question is wrong. `answer F1` compares its words (without a model, the chosen words of the passages) with the
+    reference answer.
     """
     values = {"answered": float(answer.found)}
     if not answer.found:
@@ -382,7 +385,7 @@ def _is_evidence(document: str, span: Span, judgement: Judgement) -> bool:
 
 
 def _measure_evidence(spans: Sequence[tuple[str, Span]], judgement: Judgement, name: str) -> dict[str, float]:
-    """Measure the share of the evidence's characters in the spans, the mean over its parts."""
+    """Measure the share of the characters of each piece of evidence in the spans, and return the mean."""
     covers = [
         measure_cover([span for id_, span in spans if id_ == document], wanted) for document, wanted in judgement.spans
     ]

@@ -1,4 +1,4 @@
-"""Measures of a ranking, as trec_eval defines them, and of spans in a text; tests of a difference between systems."""
+"""Measures of a ranking (as in trec_eval) and of spans in a text; significance tests between systems."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 Span = tuple[int, int]  # start and end, in characters
 RESAMPLES = 10_000
-_CELLS_PER_BATCH = 2_000_000  # drawn at once, to bound memory
+_CELLS_PER_BATCH = 2_000_000  # drawn at once, to limit memory
 _RESAMPLES_PER_BATCH = 1_000
-_EXACT_BELOW = 13  # differences that are not 0; all signs of so few are tried
+_EXACT_BELOW = 13  # nonzero differences: with fewer, all signs are tried
 
 
 def recall_at(k: int, ranking: Sequence[str], relevant: Collection[str]) -> float:
@@ -21,19 +21,19 @@ def recall_at(k: int, ranking: Sequence[str], relevant: Collection[str]) -> floa
 
 
 def precision_at(k: int, ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """Return the share of the first k places that hold a relevant result; a missing one counts as not relevant."""
+    """Return the share of the first k places with a relevant result; an empty place is not relevant."""
     return len(set(relevant).intersection(ranking[:k])) / k
 
 
 def reciprocal_rank(ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """Return one over the rank of the first relevant result, 0 if none is found; its mean over questions is MRR."""
+    """Return one over the rank of the first relevant result, or 0; the mean over questions is MRR."""
     return next((1 / rank for rank, each in enumerate(ranking, 1) if each in relevant), 0.0)
 
 
 def average_precision(ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """Return the mean over all relevant results of the precision at the rank of each, 0 for one that is not found.
+    """Return the mean precision at the rank of each relevant result, 0 for one not found.
 
-    Its mean over questions is MAP.
+    The mean over questions is MAP.
     """
     wanted, found, total = set(relevant), 0, 0.0
     for rank, each in enumerate(ranking, 1):
@@ -44,9 +44,9 @@ def average_precision(ranking: Sequence[str], relevant: Collection[str]) -> floa
 
 
 def ndcg_at(k: int, ranking: Sequence[str], grades: Mapping[str, float]) -> float:
-    """Compute nDCG@k: the discounted gain of the first k over the ideal one, as in trec_eval's ndcg_cut.
+    """Compute nDCG@k: the discounted gain of the first k over the ideal gain, as trec_eval's ndcg_cut.
 
-    The gain is the grade itself, the discount log2(rank + 1); a grade of 0 or less gains nothing.
+    The gain is the grade itself (0 if negative), the discount log2(rank + 1).
     """
     gains = [max(grades.get(each, 0.0), 0.0) for each in ranking[:k]]
     ideal = _discount(sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k])
@@ -54,7 +54,7 @@ def ndcg_at(k: int, ranking: Sequence[str], grades: Mapping[str, float]) -> floa
 
 
 def topic_coverage(k: int, ranking: Sequence[str], topics: Mapping[str, Collection[str]]) -> float:
-    """Return the share of the topics of which one of the first k results is; also known as subtopic recall."""
+    """Return the share of the topics with a document among the first k results, also called subtopic recall."""
     first = set(ranking[:k])
     return sum(bool(first.intersection(members)) for members in topics.values()) / len(topics) if topics else 1.0
 
@@ -64,14 +64,14 @@ def _discount(gains: Sequence[float]) -> float:
 
 
 def intersect_spans(left: Iterable[Span], right: Sequence[Span]) -> list[Span]:
-    """Return the intersection of each left span with each right one, where there is one."""
+    """Return the non-empty intersections of each left span with each right one."""
     return [
         (max(start, low), min(end, high)) for start, end in left for low, high in right if start < high and low < end
     ]
 
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
-    """Return the same characters as disjoint spans, in order."""
+    """Merge spans into disjoint ones, in order."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -87,7 +87,7 @@ def count_characters(spans: Iterable[Span]) -> int:
 
 
 def measure_cover(spans: Iterable[Span], wanted: Span) -> float:
-    """Measure the share of the wanted characters that the spans hold."""
+    """Return the share of the wanted characters that the spans cover."""
     held = count_characters(merge_spans(intersect_spans(spans, [wanted])))
     return held / (wanted[1] - wanted[0]) if wanted[1] > wanted[0] else 0.0
 
@@ -105,9 +105,9 @@ class Interval:
 
 
 def bootstrap(new: Sequence[float], old: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
-    """Return the mean of new minus old, paired by question, with its 95 % bootstrap interval.
+    """Return the mean of new minus old, paired by question, with its 95 % interval by Efron's percentile bootstrap.
 
-    Efron's percentile bootstrap, paired: a resample draws questions with both of their values.
+    A resample draws questions with both values.
     """
     differences = np.asarray(new, np.float64) - np.asarray(old, np.float64)
     if not len(differences):
@@ -126,17 +126,17 @@ def bootstrap(new: Sequence[float], old: Sequence[float], *, resamples: int = RE
 def permutation_test(
     new: Sequence[float], old: Sequence[float], *, one_sided: bool = False, resamples: int = RESAMPLES, seed: int = 0
 ) -> float:
-    """Return the p-value of the mean of new minus old: how often random signs of the differences give one as great.
+    """Return the p-value of the mean of new minus old: how often random signs of the differences give a mean as great.
 
-    Fisher's randomisation test, paired by question; two-sided unless `one_sided`, which asks whether new is better. All
-    signs are tried where there are few; otherwise the one observed counts as one of the draws, so that p is never 0.
+    Fisher's randomisation test, paired by question; two-sided, or with `one_sided` testing whether new is better. With
+    few differences all signs are tried; otherwise the observed ones count as one of the draws, so that p is never 0.
     """
     differences = np.asarray(new, np.float64) - np.asarray(old, np.float64)
-    differences = differences[differences != 0]  # they change no mean
+    differences = differences[differences != 0]  # zeros do not change the sum
     if not len(differences):
         return 1.0
     observed = differences.sum()
-    edge = 1e-12 * float(np.abs(differences).sum())  # sums in another order may differ by rounding
+    edge = 1e-12 * float(np.abs(differences).sum())  # tolerance for the rounding of sums
     exact = len(differences) < _EXACT_BELOW
     seen = total = 0
     for signs in _list_signs(len(differences)) if exact else _draw_signs(len(differences), resamples, seed):
@@ -160,7 +160,7 @@ def _draw_signs(count: int, resamples: int, seed: int) -> Iterator[NDArray[np.fl
 
 
 def correct_holm(values: Sequence[float]) -> list[float]:
-    """Return the p-values after Holm's correction for so many comparisons, in the same order."""
+    """Apply Holm's correction for multiple comparisons to p-values, keeping their order."""
     order = sorted(range(len(values)), key=lambda at: values[at])
     corrected, greatest = [0.0] * len(values), 0.0
     for rank, at in enumerate(order):

@@ -1,4 +1,4 @@
-"""The results of a run: means, latencies, risk against coverage, and tested differences to the baseline."""
+"""The report of a run: means, latencies, risk by coverage, and tested differences to the baseline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,15 +11,15 @@ from clew.evaluation.measures import Interval, bootstrap, correct_holm, permutat
 from clew.evaluation.types import Comparison, EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult, SystemScore
 
 Values = dict[str, dict[str, float]]  # by measure, then by question
-CONTEXT_MEASURE = "context"  # the evidence in the context; without an answer, whether it stays empty
-BINS = 20  # of the relevance
-_MEAN_RESAMPLES = 1_000  # enough for an interval that is only shown
+CONTEXT_MEASURE = "context"  # the evidence in the context, or for an unanswerable question, whether it stays empty
+BINS = 20  # of relevance
+_MEAN_RESAMPLES = 1_000  # enough for an interval that is only displayed
 
 
 def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation:
-    """Return the scores of the systems of a run, and the differences of each to the first in the measures named.
+    """Score the systems of a run, and compare each with the first one.
 
-    By default nDCG is compared, and the evidence in the context where there is evidence.
+    measures: Measures to compare (default: nDCG and, if there is evidence, the evidence in the context).
     """
     run = _sort_results(run)
     values = {system.name: collect_values(run, system.name) for system in run.systems}
@@ -34,7 +34,7 @@ def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation
 
 
 def _sort_results(run: EvaluationRun) -> EvaluationRun:
-    """Return the run with its results in the order of its questions: resampling depends on the order."""
+    """Sort the results of a run by system and question, since resampling depends on the order."""
     systems = {system.name: number for number, system in enumerate(run.systems)}
     questions = {id_: number for number, id_ in enumerate(run.questions)}
     ordered = sorted(run.results, key=lambda each: (systems[each.system], questions[each.question]))
@@ -50,7 +50,7 @@ def estimate_means(run: EvaluationRun, system: str) -> dict[str, Interval]:
 
 
 def list_measures(k: int, tokens: int, *, answers: bool) -> list[str]:
-    """List the names of all measures that a run may have."""
+    """List the names of all possible measures of a run."""
     ranked = [f"{name}@{k}" for name in ("nDCG", "recall", "precision", "topics", "evidence")]
     shown = [f"evidence@{tokens} tokens", "left empty", CONTEXT_MEASURE] if tokens else []
     answered = ["answered", "answer precision", "citation precision", "answer F1"] if answers else []
@@ -58,17 +58,17 @@ def list_measures(k: int, tokens: int, *, answers: bool) -> list[str]:
 
 
 def check_measures(measures: Sequence[str], known: Sequence[str]) -> None:
-    """Raise SettingsError if one of the measures is not known."""
+    """Raise SettingsError if a measure is unknown."""
     for measure in measures:
         if measure not in known:
             raise SettingsError(f"there is no measure {measure!r} here; there are {format_names(known, max_names=20)}")
 
 
 def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
-    """Merge the systems of several runs into one, over the questions that all of them have.
+    """Merge the systems of several runs into one run, over the questions that all runs have.
 
-    Questions that were judged otherwise in another run are left out, and so are measures of the context where its
-    budgets differ. A name that two runs have gets the number of its run, in the order given.
+    Questions judged differently between runs are left out, and measures of the context if the token budgets differ. If
+    runs share the name of a system, the number of the run, in the given order, is appended.
     """
     asked = [id_ for id_ in runs[0].questions if all(id_ in run.questions for run in runs)]
     if not asked:
@@ -118,17 +118,14 @@ def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
 
 
 def _keep_ranked(result: QuestionResult, k: int) -> QuestionResult:
-    """Return the result without the measures of a context, and of an answer by it."""
+    """Return the result without measures of the context and the answer."""
     ranked = list_measures(k, 0, answers=False)
     values = {name: value for name, value in result.values.items() if name in ranked}
     return replace(result, values=values, tokens=None, confidence=None)
 
 
 def measure_risk(results: Sequence[QuestionResult]) -> tuple[tuple[float, float], ...]:
-    """Return points of coverage and risk: of the n most confident answers, their share and that of wrong ones.
-
-    A question that was not answered is not covered at any point.
-    """
+    """Return points of coverage and risk: for the n most confident answers, n by all questions, and the share wrong."""
     answered = [each for each in results if each.values.get("answered")]
     answered.sort(key=lambda each: -(each.confidence or 0.0))
     points, wrong = [], 0.0
@@ -139,7 +136,10 @@ def measure_risk(results: Sequence[QuestionResult]) -> tuple[tuple[float, float]
 
 
 def list_worst(evaluation: Evaluation, count: int, *, measure: str = "") -> list[tuple[str, dict[str, float]]]:
-    """List the questions with the lowest nDCG of the first system, each with the values of every system."""
+    """List the questions with the lowest values of the first system, each with the values of every system.
+
+    measure: Default: nDCG.
+    """
     run = evaluation.run
     values = {system.name: collect_values(run, system.name) for system in run.systems}
     first = values[run.systems[0].name]
@@ -170,7 +170,7 @@ def list_recall(evaluation: Evaluation, system: str) -> list[float]:
 
 
 def split_relevances(evaluation: Evaluation, system: str) -> tuple[list[float], list[float]]:
-    """Return the relevance that a system gave to relevant results, and to others."""
+    """Return the relevances that a system gave to relevant results, and to others."""
     right: list[float] = []
     wrong: list[float] = []
     for result in evaluation.run.results:
@@ -182,7 +182,7 @@ def split_relevances(evaluation: Evaluation, system: str) -> tuple[list[float], 
 
 
 def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]]:
-    """Count the relevant and the other results of a system in twenty equal ranges of relevance."""
+    """Count the relevant and the other results of a system in BINS equal ranges of relevance."""
     counts = {}
     for name, found in zip(("relevant", "others"), split_relevances(evaluation, system), strict=True):
         counts[name] = [0] * BINS
@@ -194,7 +194,7 @@ def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]
 def collect_values(run: EvaluationRun, system: str) -> Values:
     """Collect the values of a system by measure, then by question.
 
-    Where some questions have no answer, "context" joins the measures of the context for both kinds.
+    If some questions have no answer, "context" combines the evidence in the context with whether it stays empty.
     """
     found: Values = {}
     for result in run.results:
@@ -228,7 +228,7 @@ def _score_system(run: EvaluationRun, system: EvaluatedSystem, values: Values) -
 
 
 def _compare(run: EvaluationRun, values: Mapping[str, Values], measures: Sequence[str]) -> list[Comparison]:
-    """Return every system against the first in each measure, on the questions that both have it for."""
+    """Compare every system with the first in each measure, on the questions for which both have it."""
     baseline, *others = (system.name for system in run.systems)
     found: list[Comparison] = []
     for measure in measures:

@@ -1,6 +1,6 @@
-"""Runs as they are kept: JSON lines, a header and then a line for every result as it comes.
+"""Storage of runs as JSON Lines: a header, then a line for each result, appended when it is ready.
 
-A run that broke off is continued without asking its questions again. A run can be exported in the format of TREC, which
+An interrupted run continues without asking its questions again. A run can be exported in the TREC format, which
 trec_eval, ir-measures and ranx read.
 """
 
@@ -23,26 +23,26 @@ from clew.engine import Engine
 from clew.evaluation.types import EvaluatedSystem, EvaluationRun, QuestionResult
 
 FORMAT = 1
-MAX_FACTOR = 100  # of grades that are made whole numbers for TREC
+MAX_FACTOR = 100  # by which grades are multiplied to make them whole numbers for TREC
 _LOG = logging.getLogger(__name__)
 KIND: Final = "evaluations"
-_PLAIN = "/:#?&=+,;@!()[]{}'~"  # in a name for TREC; white space would end a column
+_PLAIN = "/:#?&=+,;@!()[]{}'~"  # unescaped in a name for TREC, unlike white space, which would end a column
 _NAME = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-f]{4}")  # time and key
 
 
 def find_runs(engine: Engine, folder: str | Path | None = None) -> RecordStore | None:
-    """Find where runs are kept: the given folder, else the collection; None where only a part of it is seen."""
+    """Return the store of runs: the given folder, else the collection's; None if only a part of that is visible."""
     return engine.opened.records if folder is None else RunFolder(Path(folder))
 
 
 class RunFolder:
-    """Runs as files of a folder that the user names; see `RecordStore`."""
+    """A RecordStore of runs as files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read_all(self, kind: RecordKind) -> dict[str, str]:
-        """Return the texts of the runs by id, sorted; other files may lie beside them."""
+        """Return the texts of the runs by id, sorted, ignoring other files."""
         files = sorted(self._folder.glob("*.jsonl")) if self._folder.is_dir() else []
         return {file.stem: self.read(kind, file.stem) for file in files if _NAME.fullmatch(file.stem)}
 
@@ -59,13 +59,13 @@ class RunFolder:
             file.write_text(text, "utf-8")
 
     def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Add to the end of the text of a run."""
+        """Append to the text of a run."""
         file = self.locate(kind, name)
         with _name_failures(file, "written"), file.open("a", encoding="utf-8") as stream:
             stream.write(text)
 
     def describe(self, kind: RecordKind, name: str = "") -> str:
-        """Return the path of the file."""
+        """Return the path of a run as text."""
         return str(self.locate(kind, name))
 
     def locate(self, kind: RecordKind, name: str = "") -> Path:  # noqa: ARG002
@@ -83,7 +83,7 @@ def _name_failures(file: Path, done: str) -> Iterator[None]:
 
 
 def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[EvaluationRun]:
-    """List the runs that are kept, the oldest first; one that cannot be read is left out, with a warning in the log."""
+    """List the kept runs, oldest first; a run that cannot be read is left out, with a warning in the log."""
     place = find_runs(engine, folder)
     if place is None:
         return []
@@ -97,7 +97,7 @@ def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[Evalu
 
 
 def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> EvaluationRun:
-    """Return the run of this id, or the last one for "last"; NotFound lists the runs."""
+    """Return the run of this id, or the newest for "last"; raise NotFound, which lists the runs."""
     place = find_runs(engine, folder)
     if place is None:
         raise SettingsError("this engine sees a part of the collection, and no runs; name the folder that has them")
@@ -111,12 +111,12 @@ def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> E
 
 
 def _read_texts(place: RecordStore) -> dict[str, str]:
-    """Return the texts of the runs by id, which is in the order of time."""
+    """Return the texts of the runs by id, which sorts by time."""
     return {name: text for name, text in place.read_all(KIND).items() if _NAME.fullmatch(name)}
 
 
 def _parse_run(place: RecordStore, name: str, text: str) -> EvaluationRun:
-    """Parse a run without a last line that was cut off; DriverFailed for a file that is no run."""
+    """Parse a run, ignoring a truncated last line; raise DriverFailed if the text is not a run."""
     try:
         header, *lines = _parse_lines(text)
         return replace(_build_run(header, lines), id=name, file=place.locate(KIND, name), is_kept=True)
@@ -126,7 +126,7 @@ def _parse_run(place: RecordStore, name: str, text: str) -> EvaluationRun:
 
 
 def _build_run(header: dict[str, Any], lines: Sequence[dict[str, Any]]) -> EvaluationRun:
-    """Build the run of a header and the lines of its results; ValueError, KeyError or TypeError where they are none."""
+    """Build a run from its header and result lines; raise ValueError, KeyError or TypeError if they are invalid."""
     if header.pop("format", None) != FORMAT:
         raise ValueError("another format")
     results = {}
@@ -150,7 +150,7 @@ def _build_run(header: dict[str, Any], lines: Sequence[dict[str, Any]]) -> Evalu
 
 
 def _check_types(run: EvaluationRun) -> None:
-    """Raise TypeError if a value of a run that was read from a file is of another type than it is written with."""
+    """Raise TypeError if a value of a run read from a file has the wrong type."""
     results = run.results
     texts: list[Any] = [run.key, run.embedder, run.source, *run.questions, *run.notes]
     texts += [text for each in run.systems for text in (each.name, each.strategy)]
@@ -169,7 +169,7 @@ def _check_types(run: EvaluationRun) -> None:
 
 
 def start_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
-    """Return the run as it is kept now, with its header."""
+    """Write the header of a new run; return the run as kept."""
     header = {"format": FORMAT, **asdict(replace(run, results=(), file=None))}
     del header["results"], header["file"], header["is_kept"]
     place.write(KIND, _dump({**header, "created": run.created.isoformat()}), name=run.id)
@@ -177,7 +177,7 @@ def start_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
 
 
 def continue_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
-    """Return the run, without a last line that was cut off, so that the next result begins on a line of its own."""
+    """Remove a truncated last line from a kept run, so that the next result begins a new line; return the run."""
     text = place.read(KIND, run.id)
     if not text.endswith("\n"):
         place.write(KIND, text[: text.rfind("\n") + 1], name=run.id)
@@ -185,12 +185,12 @@ def continue_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
 
 
 def append_result(run: EvaluationRun, result: QuestionResult, place: RecordStore) -> None:
-    """Add a result to its run."""
+    """Append a result to its kept run."""
     place.append(KIND, _dump(asdict(result)), name=run.id)
 
 
 def _parse_lines(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.split("\n"):  # other marks of a line's end may stand in an id
+    for line in text.split("\n"):  # an id may have other line separators
         try:
             yield json.loads(line)
         except json.JSONDecodeError:
@@ -202,11 +202,11 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 
 def export_trec(run: EvaluationRun, folder: str | Path) -> tuple[Path, ...]:
-    """Write `qrels.txt`, and a run file for each system, into a folder; the files.
+    """Write `qrels.txt` and a run file for each system into a folder; return the files.
 
-    The score of a result is one over its rank, since trec_eval orders by it. Grades are whole numbers there, so all are
-    multiplied by `find_grade_factor(run)`; measures with linear gains, as Clew's, stay the same. White space, % and
-    letters beyond ASCII in a name are percent-encoded, and a space in the name of a system is a hyphen.
+    The score of a result is one over its rank, since trec_eval sorts by it. TREC grades are whole numbers, so all
+    grades are multiplied by `find_grade_factor(run)`; measures with linear gains, like Clew's, do not change. White
+    space, % and non-ASCII letters in a name are percent-encoded; a space in the name of a system becomes a hyphen.
     """
     folder, factor = Path(folder), find_grade_factor(run)
     qrels = [
@@ -233,7 +233,7 @@ def export_trec(run: EvaluationRun, folder: str | Path) -> tuple[Path, ...]:
 
 
 def find_grade_factor(run: EvaluationRun) -> int:
-    """Find the smallest factor that makes all grades whole, 2 for a half; 100 if none does, and they are rounded."""
+    """Find the smallest factor that makes all grades whole (2 for halves); 100, with rounding, if none below does."""
     grades = {grade for each in run.grades.values() for grade in each.values()}
     whole = (at for at in range(1, MAX_FACTOR) if all(abs(at * each - round(at * each)) < 1e-6 for each in grades))
     return next(whole, MAX_FACTOR)

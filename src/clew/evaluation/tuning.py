@@ -1,6 +1,6 @@
-"""Settings chosen by the user's own judged questions, and kept with the collection only if a test speaks for them.
+"""Tuning: choose settings by the user's own judged questions, and keep them only if a test supports them.
 
-The test is on held-out questions, which took no part in the choice.
+The test uses held-out questions, which took no part in the choice.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,9 +27,9 @@ MIN_QUESTIONS = 10  # to choose by
 MIN_HELD_OUT = 20
 TRAIN_SHARE = 0.2
 PARTS = 8  # of the held-out questions
-LEVEL = 0.05  # at most so often is a setting promoted that is no better
-MIN_DIFFERING = 12  # held-out questions; of fewer, none may show the few that lose much
-# Tried in this order, each with the best of the ones before it. All are settings of a search: nothing is added again.
+LEVEL = 0.05  # significance level: the share of useless settings that may be promoted
+MIN_DIFFERING = 12  # differing held-out questions: fewer may miss the rare question that loses much
+# Tried in this order, each with the best of the previous ones. All are search settings: nothing is added again.
 CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
     {
         "search.strategy": ("hybrid", "semantic", "lexical", "document_boost"),
@@ -39,11 +39,11 @@ CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
         "search.depth": (25, 50, 100, 200),
     }
 )
-# They decide what of the hits is shown, so they only matter for what is measured of the context.
+# They select the hits to show, so they only matter for measures of the context.
 CONTEXT_CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
     {"context.min_relevance": (0.0, 0.01, 0.03, 0.1), "context.min_chance": (0.0, 0.15, 0.3, 0.45, 0.6)}
 )
-# A setting without effect under another: the name of that one and the values under which it has some.
+# Settings that need another setting: its name, and the values under which they have an effect.
 _NEEDS = {
     "search.fusion": ("search.strategy", ("hybrid",)),
     "search.semantic_weight": ("search.strategy", ("hybrid",)),
@@ -53,7 +53,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class TriedSetting:
-    """A value that was tried on the questions to choose by, with the mean of the measure."""
+    """A tried value of a setting, with the mean of the measure."""
 
     setting: str
     value: Any
@@ -63,21 +63,21 @@ class TriedSetting:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """The difference on the held-out questions, the p-value that it is no gain, and whether it is taken for one."""
+    """The result of the test on the held-out questions: difference, one-sided p-value, and whether it is promoted."""
 
     difference: Interval
     p: float
     questions: int
     is_promoted: bool
-    differing: int = 0  # questions that the setting ranks otherwise
+    differing: int = 0  # questions with another value than before
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The tried settings, the best of them, and whether the held-out questions agree.
+    """The tried settings, the best ones, and the test on the held-out questions.
 
-    `settings` are the changes by dotted name, empty if nothing was better; `is_promoted` whether the test on
-    the held-out questions speaks for them, and `is_kept` whether they were written into the collection.
+    `settings` are the changes by dotted name, empty if nothing was better. `is_promoted` is True if the test supports
+    them, `is_kept` if they were written into the collection.
     """
 
     measure: str
@@ -87,17 +87,17 @@ class Tuning:
     tried: tuple[TriedSetting, ...] = ()
     is_kept: bool = False
     reason: str = ""
-    notes: tuple[str, ...] = ()  # what to know about the questions
+    notes: tuple[str, ...] = ()  # cautions about the questions
 
     @property
     def is_promoted(self) -> bool:
-        """Whether the settings are better on the held-out questions, too."""
+        """Whether the settings are also better on the held-out questions."""
         return self.promotion.is_promoted
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """How a setting is measured: on which engine, by which measure; each on all questions, once."""
+    """The measurement of settings on all questions, each measured once."""
 
     engine: Engine
     questions: Sequence[JudgedQuestion]
@@ -108,7 +108,7 @@ class _Trial:
     measured: dict[str, dict[str, float]] = field(default_factory=dict, compare=False)
 
     def measure_values(self, changes: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
-        """Measure the measure of each question by its id, under each of the changes."""
+        """Return the value of each question, by its id, under each of the changes."""
         trees = [override_settings(self.engine.settings, each) for each in changes]
         new = {str(at): tree for at, tree in enumerate(trees) if repr(tree) not in self.measured}
         if new:
@@ -126,7 +126,7 @@ class _Trial:
         return values.get(self.measure) or values.get(name, {})
 
 
-# The parameters are those of the verb, on every surface.
+# Every surface has these parameters.
 def tune(
     engine: Engine,
     questions: str | Path | Sequence[JudgedQuestion],
@@ -139,18 +139,19 @@ def tune(
     dry_run: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Tuning:
-    """Return the settings that serve these questions best, kept with the collection if held-out questions agree.
+    """Find the settings that serve these questions best, and keep them if held-out questions support them.
 
-    Each candidate value is tried, one setting after the other. So that the choice does not judge itself, it is also
-    made by a first part of the questions alone (`train_share`), then by more and more of them, each time tested on the
-    next ones. One test over all of these decides whether the choice is better than the present settings; of settings
-    that are no better, at most 5 % pass. The choice by all questions is kept and holds from the next opening on, until
-    `rollback_tuning`. With `dry_run` nothing is kept. One tuning of a collection runs at a time: ConcurrentChange
-    where another does, or has kept settings meanwhile.
+    Each candidate value is tried, one setting after another. So that the choice is not tested on its own questions, it
+    is also made with a first part of the questions only (`train_share`), then with more and more of them, each time
+    tested on the next ones. A single test over these decides whether the choice beats the present settings; at most 5 %
+    of useless settings pass. The choice by all questions is kept and applies when the collection is opened next, until
+    `rollback_tuning`. Only one tuning of a collection may run: raise ConcurrentChange if another one runs, or has kept
+    settings meanwhile.
 
-    `measure` is nDCG at `k` by default; "context" is the evidence in the context, or for a question without an answer
-    whether the context stays empty. Then the floors of the context are tried, too. `candidates` are values by the
-    dotted name of a setting.
+    measure: Default: nDCG at `k`. "context" is the evidence in the context, or for an unanswerable question, whether
+        the context stays empty; the relevance floors of the context are then tried too.
+    candidates: Values to try, by the dotted name of a setting.
+    dry_run: Keep nothing.
     """
     engine.opened.check_unbounded()
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
@@ -188,11 +189,11 @@ def tune(
 
 
 def decide_promotion(new: Sequence[float], old: Sequence[float], *, seed: int = 0) -> Promotion:
-    """Decide on a setting by its values and the present one's, paired by question.
+    """Decide on a setting by its values and those of the present one, paired by question.
 
-    A one-sided permutation test must speak for it at LEVEL. That test takes gains and losses for alike in size;
-    where many questions win a little and few lose much it promotes too often, so the bootstrap interval of the
-    difference must lie above 0 too, and enough questions must differ at all.
+    A one-sided permutation test must pass at LEVEL. That test assumes gains and losses of similar size; if many
+    questions win a little and few lose much, it promotes too often. So the bootstrap interval of the difference must
+    also be above 0, and at least MIN_DIFFERING questions must differ.
     """
     p, difference = permutation_test(new, old, one_sided=True, seed=seed), bootstrap(new, old, seed=seed)
     differing = sum(a != b for a, b in zip(new, old, strict=True))
@@ -201,19 +202,19 @@ def decide_promotion(new: Sequence[float], old: Sequence[float], *, seed: int = 
 
 
 def fold_question(question: JudgedQuestion) -> str:
-    """Fold case and white space of a question's text: questions of one folded text ask the same."""
+    """Fold case and white space of a question; questions with the same folded text ask the same."""
     return " ".join(question.question.casefold().split())
 
 
 def split_questions(
     questions: Sequence[JudgedQuestion], *, train_share: float, min_train: int = 1
 ) -> list[list[JudgedQuestion]]:
-    """Split the questions, in an order of hashes, into those to choose by and `PARTS` held-out parts.
+    """Split the questions, in the order of hashes, into those to choose by and `PARTS` held-out parts.
 
-    Each held-out part tests what the parts before it choose, and then takes part in the next choice. So every question
-    but the first ones is a test, and later choices are made by more of them, while no choice knows its own test: in
-    cross-validation, where all questions change sides, more would be promoted that are no better.
-    Two that ask the same are in one part.
+    Each held-out part tests the choice of the parts before it, and then takes part in the next choice. So every
+    question but the first ones is a test, and later choices use more questions, but never their own test. In
+    cross-validation, where all questions change sides, more useless settings would pass. Questions that ask the same
+    are in one part.
     """
     groups: dict[str, list[JudgedQuestion]] = {}
     for question in questions:
@@ -235,7 +236,7 @@ def _explain_refusal(promotion: Promotion) -> str:
 
 
 def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:
-    """Yield a caution where questions were made from the words of the collection itself."""
+    """Yield a caution if questions were made from the words of the collection itself."""
     made = sum(question.made in ("headings", "titles", "replies") for question in questions)
     if made:
         yield (
@@ -245,7 +246,7 @@ def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:
 
 
 def rollback_tuning(engine: Engine) -> TunedSettings | None:
-    """Take back the last tuning and return it; None if there is nothing. It holds from the next opening on."""
+    """Undo the last tuning and return it; None if there is none. Applies when the collection is opened next."""
     engine.opened.check_unbounded()
     records = engine.opened.store.records
     kept = read_tuned_settings(records)
@@ -256,7 +257,7 @@ def rollback_tuning(engine: Engine) -> TunedSettings | None:
 
 
 def list_tunings(engine: Engine) -> list[TunedSettings]:
-    """List the tunings kept for the collection, the oldest first; the last one is in use."""
+    """List the tunings kept for the collection, oldest first; the last one is in use."""
     return read_tuned_settings(engine.opened.records)
 
 
@@ -266,12 +267,12 @@ def _hold_out(
     parts: Sequence[Sequence[JudgedQuestion]],
     candidates: Mapping[str, Sequence[Any]],
 ) -> tuple[list[float], list[float]]:
-    """Measure each held-out question under the choice of the earlier questions, and under the settings of now."""
+    """Measure each held-out question under the choice by earlier questions, and under the present settings."""
     known, new, old = list(first), list[float](), list[float]()
     for place, part in enumerate(parts, 1):
         best, _ = _choose(replace(trial, on_progress=None), known, candidates)
         chosen, present = trial.measure_values([best, {}])
-        asked: dict[str, list[str]] = {}  # questions of one text are one in the test
+        asked: dict[str, list[str]] = {}  # questions of the same text count as one in the test
         for question in part:
             if question.id in chosen and question.id in present:
                 asked.setdefault(fold_question(question), []).append(question.id)
@@ -286,7 +287,7 @@ def _hold_out(
 def _choose(
     trial: _Trial, known: Sequence[JudgedQuestion], candidates: Mapping[str, Sequence[Any]]
 ) -> tuple[dict[str, Any], tuple[TriedSetting, ...]]:
-    """Choose the best values by these questions, one setting after the other, and everything that was tried."""
+    """Choose the best value of one setting after another by these questions; return also all tried values."""
     now = dict(flatten_settings(trial.engine.settings))
     best: dict[str, Any] = {}
     tried: list[TriedSetting] = []
@@ -298,7 +299,7 @@ def _choose(
         options = [current, *(value for value in values if value != current)]
         measured = trial.measure_values([{**best, name: value} for value in options])
         means = [_average(each, known) for each in measured]
-        top = max(range(len(options)), key=lambda at: (means[at], -at))  # of equals the one in use
+        top = max(range(len(options)), key=lambda at: (means[at], -at))  # on a tie, the one in use
         tried += [TriedSetting(name, value, means[at], at == top) for at, value in enumerate(options)]
         if top:
             best[name] = options[top]
@@ -308,13 +309,13 @@ def _choose(
 
 
 def _average(values: Mapping[str, float], questions: Sequence[JudgedQuestion]) -> float:
-    """Return the mean of the values of these questions; 0 if none of them has one."""
+    """Return the mean of the values of these questions; 0 if none has a value."""
     found = [values[question.id] for question in questions if question.id in values]
     return sum(found) / len(found) if found else 0.0
 
 
 def _keep(engine: Engine, tuning: Tuning, before_it: Sequence[TunedSettings]) -> None:
-    """Keep tuned settings; ConcurrentChange if others were kept or taken back since the tuning began."""
+    """Keep tuned settings; raise ConcurrentChange if others were kept or rolled back since the tuning began."""
     records = engine.opened.store.records
     kept = read_tuned_settings(records)
     if kept != before_it:
@@ -337,7 +338,7 @@ def _keep(engine: Engine, tuning: Tuning, before_it: Sequence[TunedSettings]) ->
 
 
 def check_candidates(engine: Engine, candidates: Mapping[str, Sequence[Any]]) -> None:
-    """Raise SettingsError unless each is a setting that may be tuned, with values that it may have."""
+    """Raise SettingsError unless each candidate is a tunable setting with valid values."""
     for name, values in candidates.items():
         check_tunable(name, values)
         for value in values:

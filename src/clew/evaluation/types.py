@@ -1,4 +1,4 @@
-"""The values of an evaluation (systems, results of questions, runs, scores, differences), and their text."""
+"""The values of an evaluation (systems, results, runs, scores, comparisons), and their formatting as text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,38 +21,38 @@ class EvaluatedSystem:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """The results of one system for one question: documents in order, each with its relevance, and the measures.
+    """The result of one system for one question: ranked documents, their relevances, and the measures.
 
-    No text is kept, neither of the question nor of the results. `confidence` is that of an answer.
+    No text of the question or the results is kept.
     """
 
     system: str
     question: str  # its id
-    ranking: tuple[str, ...]
+    ranking: tuple[str, ...]  # document ids, best first
     relevances: tuple[float, ...]
-    values: Mapping[str, float]
-    ms: float
-    tokens: int | None = None  # of the context, and of a model's answer; None where neither was made
-    confidence: float | None = None
+    values: Mapping[str, float]  # by measure
+    ms: float  # of the search
+    tokens: int | None = None  # of the context and of a model's answer; None if neither was made
+    confidence: float | None = None  # of the answer
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRun:
-    """One run over judged questions, whole or broken off, as it is kept."""
+    """A finished or interrupted run over judged questions."""
 
     id: str
-    key: str  # of everything that a result depends on: a run of the same key is continued
+    key: str  # a digest of everything that a result depends on: a run with the same key is continued
     created: datetime
     systems: tuple[EvaluatedSystem, ...]
     questions: tuple[str, ...]  # ids
-    grades: Mapping[str, Mapping[str, float]]  # by question, then by the id of the document
+    grades: Mapping[str, Mapping[str, float]]  # by question id, then by document id
     k: int
     tokens: int
     embedder: str = ""
     notes: tuple[str, ...] = ()
     source: str = ""  # the name of the file or folder of the questions
     results: tuple[QuestionResult, ...] = ()
-    file: Path | None = None  # None where it is not kept in one
+    file: Path | None = None  # None if it is not kept in a file
     is_kept: bool = False
 
     @property
@@ -65,15 +65,15 @@ class EvaluationRun:
 class SystemScore:
     """The measures of a system: means over the questions that have the measure, latencies and risk.
 
-    `risk` has points of coverage (the share of questions answered, the most confident first) and risk (the share of
-    these answers that are wrong); it is empty unless answers were asked for.
+    `risk` has points of coverage (the share of questions answered, most confident first) and risk (the share of these
+    answers that are wrong). It is empty unless questions were answered.
     """
 
     system: EvaluatedSystem
     means: Mapping[str, float]
-    counts: Mapping[str, int]  # of the questions behind each mean
-    latency: Mapping[str, float]  # p50, p95 and p99 of one search, in milliseconds; empty if none was made
-    tokens: float | None  # of a context, and of a model's answer; None where none was made
+    counts: Mapping[str, int]  # number of questions behind each mean
+    latency: Mapping[str, float]  # p50, p95 and p99 of a search, in milliseconds; empty without results
+    tokens: float | None  # mean of the context and a model's answer; None if neither was made
     risk: tuple[tuple[float, float], ...] = ()
 
 
@@ -81,7 +81,7 @@ class SystemScore:
 class Comparison:
     """The difference of a system to the baseline in one measure, paired by question.
 
-    `p` is of a two-sided permutation test, `corrected_p` after Holm's correction for all comparisons of the run.
+    `p` is that of a two-sided permutation test, `corrected_p` with Holm's correction for all comparisons of the run.
     """
 
     measure: str
@@ -94,13 +94,13 @@ class Comparison:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the difference is more than chance, at 5 % for all comparisons together."""
+        """Whether the difference is significant at 5 %, for all comparisons together."""
         return self.corrected_p <= 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The results of a run: the scores of each system, and how they differ from the first one, the baseline."""
+    """The results of a run: the score of each system, and its comparison with the first system, the baseline."""
 
     run: EvaluationRun
     scores: tuple[SystemScore, ...]
@@ -108,7 +108,7 @@ class Evaluation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes: documents and quotes that are not in the collection, and how far a run came that broke off."""
+        """Notes on documents and quotes missing in the collection, and on the progress of an interrupted run."""
         done, total = len(self.run.results), len(self.run.systems) * len(self.run.questions)
         unfinished = f"the run broke off after {done} of {total} questions; the same command finishes it"
         return self.run.notes if self.run.is_finished else (*self.run.notes, unfinished)
@@ -118,7 +118,7 @@ class Evaluation:
 
 
 def draw_evaluation(evaluation: Evaluation) -> str:
-    """Return the evaluation as text: a table of the scores, then the differences."""
+    """Format an evaluation as text: a table of the scores, then the comparisons."""
     names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
     width = max((len(score.system.name) for score in evaluation.scores), default=0)
     lines = [" " * width + "  " + "  ".join(f"{name:>8}" for name in (*names, "p50 ms", "p95 ms"))]
@@ -134,7 +134,7 @@ def draw_evaluation(evaluation: Evaluation) -> str:
 
 
 def describe_counts(evaluation: Evaluation) -> str:
-    """Return how many questions the means are over, in a line, since not every question has every measure."""
+    """Describe in a line how many questions each mean is over, since not every question has every measure."""
     total = len(evaluation.run.questions)
     fewer: dict[int, list[str]] = {}
     for measure in dict.fromkeys(name for score in evaluation.scores for name in score.counts):
@@ -146,17 +146,17 @@ def describe_counts(evaluation: Evaluation) -> str:
 
 
 def format_number(value: float | None, digits: int = 0) -> str:
-    """Format a number, empty where there is none."""
+    """Format a number; empty for None."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
 def format_mean(value: float | None) -> str:
-    """Format a mean in percent, empty where there is none."""
+    """Format a mean in percent; empty for None."""
     return "" if value is None else f"{100 * value:.1f}"
 
 
 def format_comparison(comparison: Comparison) -> str:
-    """Format a difference in a line: "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
+    """Format a comparison as "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
     star = " *" if comparison.is_significant else ""
     return (
         f"{comparison.system} − {comparison.baseline}, {comparison.measure}: {comparison.difference}, "

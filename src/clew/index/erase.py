@@ -1,4 +1,4 @@
-"""Erasure: the documents and messages to remove, their contents, their quotes elsewhere, and a journal to finish it."""
+"""Erasure: select documents and messages, find quotes of their text elsewhere, and keep a journal to resume from."""
 
 import base64
 import json
@@ -21,15 +21,15 @@ from clew.index.add.context import IngestContext
 from clew.index.add.ingest import drop_messages
 from clew.index.read.sections import get_source_uri
 
-MIN_WORD = 8  # characters of a word that tells something by itself
-PHRASE, QUOTE = 4, 6  # words in a row: nobody else has the first, others have the second and quote it
-MAX_PIECES = 2_000_000  # of more, a sample is kept
+MIN_WORD = 8  # characters of a word that can betray an erased text by itself
+PHRASE, QUOTE = 4, 6  # words in a row that betray an erased text; that make another text count as quoting it
+MAX_PIECES = 2_000_000  # above it, a sample is kept
 MAX_ATTEMPTS = 20  # to change a thread that others write to at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The ids of documents that are erased whole, and of single messages by the threads they are in."""
+    """The ids of whole documents to erase, and of single messages by thread id."""
 
     documents: tuple[str, ...] = ()
     messages: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -58,12 +58,12 @@ def select_author(store: WritableStore, author: str) -> Selection:
 def select_channel(store: WritableStore, channel: str) -> Selection:
     """Select the threads of a channel, and the documents whose meta names it."""
     named = store.documents(Filter(channels=frozenset({channel})))
-    # The very name: a filter also takes `#ops` for `ops`, and an erasure cannot be undone.
+    # Compare the exact name: a filter also takes `#ops` for `ops`, and an erasure cannot be undone.
     return Selection(tuple(each.id for each in named if channel in flatten_texts(each.meta.get("channel"))))
 
 
 def list_authors(store: WritableStore) -> set[str]:
-    """List everybody who wrote a message or is named as the author of a document."""
+    """List the authors of messages and documents."""
     names: set[str] = set()
     for record in list(store.documents()):
         names.update(flatten_texts(record.meta.get("author")))
@@ -72,7 +72,7 @@ def list_authors(store: WritableStore) -> set[str]:
 
 
 def flatten_texts(value: Any) -> list[str]:
-    """List all texts in a value of meta, or in one parsed from JSON."""
+    """List all texts nested in a value of meta or parsed JSON."""
     if isinstance(value, Mapping):
         return [text for member in value.values() for text in flatten_texts(member)]
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -82,11 +82,12 @@ def flatten_texts(value: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """An erasure that has begun: its selector, its time, its documents and messages, and their counts.
+    """An erasure in progress: its selector, time, documents, messages and counts.
 
-    `message_ids` are of all erased messages, those of whole threads among them. `uris` are of documents that are not
-    threads; of a section, that of its source. `jobs` quote erased text and could not be deleted yet. `counts` have the
-    names of the receipt.
+    message_ids: The ids of all erased messages, including those of whole threads.
+    uris: The uris of documents that are not threads; for a section, the uri of its source.
+    jobs: Jobs that quote erased text and are still running.
+    counts: By the field names of the receipt.
     """
 
     selector: str
@@ -102,11 +103,11 @@ class Journal:
 
     @property
     def selection(self) -> Selection:
-        """The documents and messages that go."""
+        """The documents and messages to erase."""
         return Selection(self.documents, self.messages)
 
     def to_text(self) -> str:
-        """Pack the journal for the store: a search of the store's bytes must not find the names that are in it."""
+        """Pack the journal for the store, compressed so that its names cannot be found in the store's bytes."""
         text = json.dumps(asdict(self), default=sorted)
         return base64.b64encode(zlib.compress(text.encode())).decode()
 
@@ -121,7 +122,7 @@ def parse_journal(text: str) -> Journal:
 
 
 def make_journal(store: WritableStore, selection: Selection, *, selector: str, at: str, author: str) -> Journal:
-    """Count the contents of a selection."""
+    """Make the journal of a selection, counting its contents."""
     message_ids: list[str] = []
     uris: list[str] = []
     counts = Counter(chunks=0, vectors=0, postings=0, summaries=0)
@@ -154,7 +155,7 @@ def make_journal(store: WritableStore, selection: Selection, *, selector: str, a
 
 
 def join_journals(first: Journal, second: Journal) -> Journal:
-    """Join two erasures; the second may be the rest of the first."""
+    """Join the journals of two erasures; the second may be the rest of the first."""
     is_same = first.selector == second.selector
     documents = _join(first.documents, second.documents)
     messages = {
@@ -196,19 +197,19 @@ class Quotes:
                 self._pieces, self._quotes = set(self._sample(self._pieces)), set(self._sample(self._quotes))
 
     def forget(self, text: str) -> None:
-        """Remove the words and phrases of a text that remains: they do not betray the erased text."""
+        """Remove the words and phrases of a remaining text: they do not betray the erased text."""
         self._pieces.difference_update(_hash_pieces(text))
 
     def are_in(self, text: str) -> bool:
-        """Return whether a text has a word or phrase that only the erased texts had."""
+        """Return whether a text has a word or phrase that only erased texts had."""
         return not self._pieces.isdisjoint(_hash_pieces(text))
 
     def are_cited_in(self, text: str) -> bool:
-        """Return whether a text has a sentence, or a good part of one, of an erased text."""
+        """Return whether a text shares QUOTE words in a row with an erased text."""
         return not self._quotes.isdisjoint(_hash_runs(tokenize_words(text), QUOTE))
 
     def are_in_json(self, lines: str) -> bool:
-        """Return whether a word or phrase stands in the texts of lines of JSON; a line that is none is a text."""
+        """Return whether a text in lines of JSON has such a word or phrase; a line that is not JSON is a text."""
         return any(self.are_in(text) for line in lines.split("\n") for text in _list_values(line))
 
     def _sample(self, hashes: Iterable[int]) -> Iterator[int]:
@@ -216,12 +217,12 @@ class Quotes:
 
 
 def collect_quotes(store: WritableStore, selection: Selection, names: Iterable[str]) -> Quotes:
-    """Collect the words and phrases of a selection, as far as it is still stored, and of names that are erased."""
+    """Collect the words and phrases of erased names, and of a selection as far as it is still stored."""
     return Quotes(chain(names, _list_texts(store, selection)))
 
 
 def list_quoting(store: WritableStore, selection: Selection, quotes: Quotes) -> tuple[str, ...]:
-    """List the documents and messages of others that quote erased texts; forget the words that others use too."""
+    """List the remaining documents and messages that quote erased texts; remove words from `quotes` that they use."""
     quoting: list[str] = []
     gone = set(selection.documents)
     for record in list(store.documents()):
@@ -241,7 +242,7 @@ def list_quoting(store: WritableStore, selection: Selection, quotes: Quotes) -> 
 
 
 def list_naming(store: WritableStore, author: str) -> tuple[str, ...]:
-    """List the documents and messages that name an author in their text or their stored data."""
+    """List the documents and messages that name an author in their text or metadata."""
     if not author:
         return ()
     in_text = re.compile(rf"(?<!\w){re.escape(author)}(?!\w)", re.IGNORECASE)
@@ -255,9 +256,9 @@ def list_naming(store: WritableStore, author: str) -> tuple[str, ...]:
 
 
 def _list_texts(store: WritableStore, selection: Selection) -> Iterator[str]:
-    """List every text of a selection: its own, its record, and the contexts of its chunks.
+    """List every text of a selection: text, metadata and chunk contexts.
 
-    Not its summary, which may be made of the sentences of others.
+    Summaries are left out, since they may quote sentences of others.
     """
     for stored in store.stored_documents([*selection.documents, *selection.messages]):
         document = stored.document
@@ -273,16 +274,16 @@ def _list_texts(store: WritableStore, selection: Selection) -> Iterator[str]:
 
 
 def _list_parts(document: Document) -> list[tuple[str, str]]:
-    """List the messages of a thread with their ids, or the whole of another document with its address or id."""
+    """List the messages of a thread with their ids, or the text of another document with its uri or id."""
     if is_thread(document):
         return [(section.id, get_message_text(document, section)) for section in document.sections]
     return [(document.uri or document.id, document.text)]
 
 
 def _list_records(document: Document, *, is_whole: bool = True) -> Iterator[tuple[str, str]]:
-    """List the stored data about a document, with its address or id, and about the messages of a thread.
+    """List the metadata of a document with its uri or id, and of the messages of a thread with their ids.
 
-    The title and summary of a thread that is not whole may be made of erased messages; they are left out.
+    Without `is_whole`, leave out the title and summary, which may be made of erased messages.
     """
     name = document.uri or document.id
     made = [document.title, document.summary] if is_whole else []
@@ -293,7 +294,7 @@ def _list_records(document: Document, *, is_whole: bool = True) -> Iterator[tupl
 
 
 def _list_values(line: str) -> list[str]:
-    """List the texts in a line of JSON, or the line."""
+    """List the texts in a line of JSON, or the line itself if it is not JSON."""
     try:
         return flatten_texts(json.loads(line))
     except ValueError:
@@ -301,7 +302,7 @@ def _list_values(line: str) -> list[str]:
 
 
 def _hash_pieces(text: str) -> Iterator[int]:
-    """Hash the long words of a text, those with punctuation in them too, and its phrases."""
+    """Hash the long words (also with inner punctuation) and the phrases of a text."""
     words = tokenize_words(text)
     whole = (word.strip(punctuation) for word in text.casefold().split())
     yield from (hash(word) for word in chain(words, whole) if len(word) >= MIN_WORD)
@@ -313,14 +314,14 @@ def _hash_runs(words: list[str], size: int) -> Iterator[int]:
 
 
 def remove_selection(context: IngestContext, selection: Selection) -> int:
-    """Remove the rest of a selection; return how many chunks of others were indexed again without it."""
+    """Remove a selection; return how many remaining chunks got another context."""
     store = context.store
     store.drop(list(selection.documents))
     return sum(_remove_messages(context, doc_id, ids) for doc_id, ids in selection.messages.items())
 
 
 def _remove_messages(context: IngestContext, doc_id: str, ids: frozenset[str]) -> int:
-    """Remove messages from a thread, and its summary; how many of the other chunks got another context."""
+    """Remove messages from a thread, with its summary; return how many other chunks got another context."""
     before = _read_contexts(context.store, doc_id)
     for _ in range(MAX_ATTEMPTS):
         there = context.store.chunks_by_id([make_first_chunk_id(message_id) for message_id in ids])
@@ -336,7 +337,7 @@ def _remove_messages(context: IngestContext, doc_id: str, ids: frozenset[str]) -
 
 
 def _read_contexts(store: WritableStore, doc_id: str) -> dict[str, str]:
-    """Return the contexts of a document's chunks by id; none if the document is not there."""
+    """Return the contexts of a document's chunks by id; empty if there is no such document."""
     try:
         return {chunk.id: chunk.context for chunk in store.chunks(doc_id)}
     except NotFound:

@@ -1,4 +1,4 @@
-"""Adapters to other frameworks, one file each; none is imported before it is asked for.
+"""Adapters to other frameworks, one file each, imported only on demand.
 
 langchain    ClewRetriever: a retriever
 llama_index  ClewRetriever: a retriever

@@ -14,7 +14,7 @@ from clew.integrations.hits import Searchable, find_chunks
 
 @component
 class ClewRetriever:
-    """The hits of a collection as Haystack's documents; the score of a document is its relevance."""
+    """A component that returns hits as Haystack documents; the score of a document is its relevance."""
 
     def __init__(
         self, engine: Searchable, *, k: int | None = None, strategy: str | None = None, where: Filter = EVERYTHING
@@ -26,7 +26,7 @@ class ClewRetriever:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
-        """Find the documents for a query, best first; `where` narrows the filter of the component."""
+        """Find the chunks for a query as documents, best first; `where` narrows the component's filter."""
         chosen = self._where if where is None else self._where & where
         found = find_chunks(self._engine, query, k=top_k or self._k, strategy=self._strategy, where=chosen)
         return {
@@ -37,6 +37,6 @@ class ClewRetriever:
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
-        """Do the same in a thread."""
+        """Run in a thread."""
         found: dict[str, Any] = await asyncio.to_thread(self.run, query, top_k, where)
         return found

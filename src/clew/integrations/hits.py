@@ -1,4 +1,4 @@
-"""What every adapter carries of a hit: where it came from, how relevant it is, and how to cite it."""
+"""The fields of a hit that every adapter returns: its source, its relevance, and its citation."""
 
 import math
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from clew.core.types import Hit
 
 
 class Searchable(Protocol):
-    """What an adapter searches in: an Engine, or a Client of a server."""
+    """A collection that an adapter can search: an Engine, or a Client of a server."""
 
     def search(self, query: str, /, *, k: int | None, strategy: str | None, where: Filter) -> Any:
-        """Return the hits, or the JSON of them."""
+        """Return the hits, or their JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
-    """A chunk that was found: its ids, its text and its span, a score that is its relevance, and its metadata."""
+    """A found chunk; `score` is its relevance, or the raw score if that is unknown."""
 
     id: str
     document: str
@@ -34,7 +34,7 @@ class FoundChunk:
 def find_chunks(
     engine: Searchable, query: str, *, k: int | None, strategy: str | None, where: Filter
 ) -> list[FoundChunk]:
-    """Find the chunks for a query, best first, of an Engine or a Client; SettingsError if it is neither."""
+    """Find the chunks for a query with an Engine or a Client, best first; SettingsError for anything else."""
     search = getattr(engine, "search", None)
     found: Any = search(query, k=k, strategy=strategy, where=where) if callable(search) else None
     if isinstance(found, Mapping):
@@ -42,12 +42,12 @@ def find_chunks(
     if isinstance(found, list):
         return [_read_hit(hit, rank) for rank, hit in enumerate(found, 1)]
     if hasattr(found, "close"):
-        found.close()  # of an AsyncClient or clew.aio.Engine: a coroutine that nobody awaits
+        found.close()  # a coroutine of an AsyncClient or clew.aio.Engine that nobody awaits
     raise SettingsError(f"an adapter searches in a clew.Engine or a clew.Client, not in a {type(engine).__name__}")
 
 
 def make_metadata(hit: Hit, *, rank: int) -> dict[str, Any]:
-    """Make the metadata of a hit: document, span and numbers, and of a message its author and time.
+    """Make the metadata of a hit: document, span and scores, and for a message its author and time.
 
     `start` and `end` are the positions of the text in its document, so that a citation can be checked.
     """
@@ -88,7 +88,7 @@ def _read_hit(hit: Hit, rank: int) -> FoundChunk:
 
 
 def _read_json(hit: Mapping[str, Any]) -> FoundChunk:
-    """Read a hit of a server: a number that is not known is null there and NaN here."""
+    """Read a hit from a server's JSON; an unknown number is null there and NaN here."""
     numbers = {name: math.nan if hit[name] is None else hit[name] for name in ("relevance", "similarity", "score")}
     document, chunk = hit["document"], hit["chunk"]
     metadata = _join(document, chunk, {"rank": hit["rank"], **numbers}, hit["message"])

@@ -17,7 +17,7 @@ from clew.integrations.hits import find_chunks
 
 
 class ClewRetriever(BaseRetriever):
-    """The hits of a collection as LangChain's documents; relevance, span and citation are in their metadata."""
+    """A retriever that returns hits as LangChain documents; relevance, span and citation are in their metadata."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 

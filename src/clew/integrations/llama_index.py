@@ -14,7 +14,7 @@ from clew.integrations.hits import FoundChunk, Searchable, find_chunks
 
 
 class ClewRetriever(BaseRetriever):
-    """The hits of a collection as LlamaIndex's nodes; the score of a node is its relevance."""
+    """A retriever that returns hits as LlamaIndex nodes; the score of a node is its relevance."""
 
     def __init__(
         self, engine: Searchable, *, k: int | None = None, strategy: str | None = None, where: Filter = EVERYTHING
@@ -26,7 +26,7 @@ class ClewRetriever(BaseRetriever):
         super().__init__()
 
     def within(self, where: Filter) -> "ClewRetriever":
-        """Return a retriever that sees what the filter admits, of what this one sees."""
+        """Return a retriever limited to the filter, in addition to this one's filter."""
         return ClewRetriever(self._engine, k=self._k, strategy=self._strategy, where=self._where & where)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

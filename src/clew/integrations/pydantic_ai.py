@@ -22,10 +22,10 @@ MAX_CHARS = 50_000
 def make_toolset(
     engine: Any, *, k: int = 5, strategy: str | None = None, where: Filter = EVERYTHING
 ) -> FunctionToolset[Any]:
-    """Make the tools of a collection for an agent: search, context and read, within a filter.
+    """Make the tools of a collection for an agent (search, context, read_document), within a filter.
 
-    `engine` is an Engine, or a Client whose key has the filter. A call that cannot be answered as it is, as of a
-    document that there is not, is told to the model (ModelRetry), which may call again.
+    `engine` is an Engine, or a Client whose key has the filter. A failed call, as for an unknown document, is reported
+    to the model (ModelRetry), which may call again.
     """
     if isinstance(engine, Engine):
         seen: Any = engine.within(where)
@@ -41,13 +41,13 @@ def make_toolset(
         return [{"text": each.text, **each.metadata} for each in found]
 
     async def context(query: str, tokens: int = 2000) -> str:
-        """Passages for a question within a token budget, numbered, each with its source."""
+        """Return numbered passages for a question within a token budget, each with its source."""
         budget = min(max(tokens, 100), MAX_CHARS)
         found = await _call(lambda: seen.context(query, tokens=budget, strategy=strategy))
         return _read(found, "text") or f"nothing found: {_read(found, 'reason')}"
 
     async def read_document(document: str, start: int = 0) -> str:
-        """Return the text of a document by its id or uri, from a position on."""
+        """Return up to 50,000 characters of a document, by its id or uri, beginning at the position `start`."""
         text = _read(await _call(lambda: seen.read(document)), "text")
         return text[max(start, 0) : max(start, 0) + MAX_CHARS]
 
@@ -55,7 +55,7 @@ def make_toolset(
 
 
 async def _call(verb: Callable[[], T]) -> T:
-    """Run a verb in a thread; tell the model what it can put right."""
+    """Run a verb in a thread; raise ModelRetry for errors that the model can correct."""
     try:
         return await asyncio.to_thread(verb)
     except (NotFound, SettingsError, SourceError) as error:
@@ -63,5 +63,5 @@ async def _call(verb: Callable[[], T]) -> T:
 
 
 def _read(found: Any, name: str) -> str:
-    """Read a field of what an Engine returns, or of the JSON of a Client."""
+    """Read a field of a reply: a value of an Engine, or the JSON of a Client."""
     return str(found[name] if isinstance(found, dict) else getattr(found, name))

@@ -1,8 +1,8 @@
-"""Finds the stage that lost a target, and the smallest change of a setting that finds it.
+"""Diagnosis of a lost target: the stage that lost it, and the smallest setting change that brings it back.
 
-The stage is the first step after the last one whose results still held the target. Steps are followed through the
-trace, whatever their names, so a user's own step is found like a built-in one. Names only decide the words for a
-built-in step in the answer, and which steps run side by side.
+The losing stage is the first step after the last step whose results still held the target. Steps are followed through
+the trace whatever their names, so a user's own step is found like a built-in one. Names decide only the wording for
+built-in steps, and which steps run side by side.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -34,16 +34,16 @@ CHANCES = (*(round(1 - n / 100, 2) for n in range(100)), 0.005, 0.002, 0.001, 0.
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A setting that may be changed, and the values to try, the smallest change first."""
+    """A setting to change, and the values to try, smallest change first."""
 
     setting: str
     values: tuple[Any, ...]
     up: bool | None = None  # only values above (True) or below (False) the current one
 
     def list_values_beyond(self, now: Any) -> Sequence[Any]:
-        """List the values to try, without the current one and those on the wrong side of it."""
+        """List the values to try: not the current one, and only on the side that `up` names."""
         if self.up is False and now is None:
-            return []  # there is no minimum
+            return []  # no minimum is set
         if self.up is None or now is None:
             return [value for value in self.values if value != now]
         return [value for value in self.values if (value > now if self.up else value < now)]
@@ -93,34 +93,34 @@ KNOBS: dict[Stage, tuple[Knob, ...]] = {
 
 
 class TrialReranker:
-    """A reranker for the trials of one question, which are many, and of ever longer lists.
+    """A caching reranker for the many trials of one question, over ever longer lists.
 
-    No text is scored twice. Of a list longer than those of the original search, only as many and the wanted texts are
-    scored; the others count as better, so that a found target would be found with their own scores, too.
+    Each text is scored once. Beyond the length of the original search's lists, only wanted texts are scored. The other
+    texts count as better than all scored ones, so a target found in a trial would also be found with real scores.
     """
 
     def __init__(self, wanted: Set[str]) -> None:
-        self.is_trial = False  # else the search that is asked about runs
+        self.is_trial = False  # False while the original search runs
         self._wanted, self._longest = wanted, 0
         self._scores: dict[tuple[str, str], float] = {}
         self._reranker: Reranker
 
     def wrap(self, reranker: Reranker) -> "TrialReranker":
-        """Return this reranker, by the scores of another."""
+        """Use another reranker's scores from now on; return this reranker."""
         self._reranker = reranker
         return self
 
     @property
     def name(self) -> str:
-        """The reranker's."""
+        """The name of the wrapped reranker."""
         return self._reranker.name
 
     def calibrate(self, score: float) -> float:
-        """Calibrate by the reranker."""
+        """Calibrate a score as the wrapped reranker does."""
         return self._reranker.calibrate(score)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return the scores of texts; many of a long list are only guessed."""
+        """Score texts; in a long list, guess most scores."""
         if not self.is_trial:
             self._longest = max(self._longest, len(texts))
         read = [text for place, text in enumerate(texts) if place < self._longest or text in self._wanted]
@@ -132,7 +132,7 @@ class TrialReranker:
 
 
 def find_smallest_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k: str) -> Fix | None:
-    """Find the first knob of the stage that brings the target back; `k` names the setting of k."""
+    """Find the smallest change to a setting of the stage that brings the target back; `k` names the setting for k."""
     for knob in KNOBS.get(stage, ()):
         name = k if knob.setting == "k" else knob.setting
         now = get_setting(settings, name)
@@ -144,7 +144,7 @@ def find_smallest_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k:
 
 
 def drop_each_condition(where: Filter) -> Iterator[tuple[str, Filter]]:
-    """Yield each condition of a filter by name, with the filter that lacks it."""
+    """Yield the name of each condition set in a filter, with the filter without that condition."""
     blank = Filter()
     for name in ("documents", "kinds", "channels", "authors", "since", "until", "meta", "access", "any_of", "all_of"):
         if getattr(where, name) != getattr(blank, name):
@@ -171,9 +171,9 @@ def _is_found_with(settings: Settings, name: str, value: Any, is_found: IsFound)
 
 
 def _find_smallest_working_value(values: Sequence[Any], works: Callable[[Any], bool]) -> tuple[Any] | None:
-    """Find the smallest change that works, in a tuple (it may be None itself); None where the greatest does not.
+    """Return the smallest change that works as a 1-tuple (the value may be None), or None if none works.
 
-    A greater change is assumed to work where a smaller one does. Between two whole numbers all are tried.
+    Assumes that every change beyond a working one works too. Between two integers of the list, searches all integers.
     """
     if not values or not works(values[-1]):
         return None
@@ -187,7 +187,7 @@ def _find_smallest_working_value(values: Sequence[Any], works: Callable[[Any], b
 
 
 def _bisect_first_working(last: int, works: Callable[[int], bool]) -> int:
-    """Return the first number from which on all work, by bisection; the last is known to."""
+    """Bisect for the first number that works; `last` is known to work."""
     low, high = 0, last
     while low < high:
         middle = (low + high) // 2
@@ -199,9 +199,9 @@ def _bisect_first_working(last: int, works: Callable[[int], bool]) -> int:
 
 
 SEARCH = "search"  # the step around a strategy, which keeps its first k hits
-# Built-in rankings of which several run side by side: what one of them lacks may still come from another.
+# Built-in rankings that run side by side: a hit missing from one may still come from another.
 RANKINGS = frozenset({"semantic", "lexical", "chunks", "query", "reflect", RANK, "fused", "fanned"})
-# The stage of a built-in step that removed the target, or ranked it too low, and how it did.
+# The stage to name for a built-in step that removed the target (and how), or that ranked it too low.
 REMOVED_BY: Mapping[str, tuple[Stage, str]] = {
     "by_document": ("dedup", "another chunk of its document was kept instead"),
     "by_meaning": ("dedup", "a chunk that says the same was kept instead"),
@@ -219,16 +219,16 @@ RANKED_BY: Mapping[str, Stage] = {
     "flow": "fusion",
     "rerank": "rerank",
 }
-MINIMUM = "minimum"  # the step that drops hits below a minimum that is set
+MINIMUM = "minimum"  # the step that drops hits below a configured minimum
 REORDERED_BY = frozenset({"chunked", "mmr"})  # steps that trade score for diversity
-_EXCERPT = 40  # characters from its middle on by which a chunk is recognised in a passage
+_EXCERPT = 40  # characters from the middle of a chunk by which it is recognised in a passage
 ANY_SIMILARITY = -1.0  # a cosine that every chunk reaches
-MAX_DEPTH = COUNTS[-1]  # how deep a ranking is searched for a target that none has
+MAX_DEPTH = COUNTS[-1]  # how deep to search for a target that no ranking found
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of the read path with the results of every step; `context` is None where only a search was asked for."""
+    """One run of the read path with the results of every step; `context` is None for a plain search."""
 
     hits: Sequence[Hit]
     trace: Trace
@@ -288,7 +288,7 @@ def why_not(
 def _explain_filter_exclusion(
     document: Document, chunks: Sequence[Chunk], run: Run, settings: Settings, where: Filter
 ) -> tuple[str, Fix | None]:
-    """Return which conditions exclude the target, and the one without which it is found."""
+    """Name the conditions that exclude the target, and the one to drop so that the search finds it."""
     wider = [
         (name, without)
         for name, without in drop_each_condition(where)
@@ -347,7 +347,7 @@ def _find_losing_stage(
 
 
 def _find_demoting_step(trace: Trace, having: Sequence[Trace], ranks: Mapping[int, int], k: int) -> Trace | None:
-    """Find the step that moved the target out of the first k; None where no step had it among them."""
+    """Find the step that moved the target out of the first k; None if no step ranked it among them."""
     high = [step for step in having if ranks[id(step)] <= k]
     if not high:
         return None
@@ -401,7 +401,7 @@ def _remove_minima(settings: Settings) -> Settings:
 
 
 def _describe_numbers(attempt: Attempt, wanted: Set[str]) -> str:
-    """Return the similarity and relevance of the best of the wanted chunks."""
+    """Describe the similarity and relevance of the best wanted chunk."""
     best = max((hit for hit in attempt.hits if hit.chunk.id in wanted), key=lambda hit: hit.relevance, default=None)
     if best is None:
         return "its similarity or relevance"
@@ -409,7 +409,7 @@ def _describe_numbers(attempt: Attempt, wanted: Set[str]) -> str:
 
 
 def _format_best_cosine(attempt: Attempt, wanted: Set[str]) -> str:
-    """Format the greatest cosine of the wanted chunks to three places; empty where no semantic ranking had one."""
+    """Format the greatest cosine of the wanted chunks to three places; empty if no semantic ranking has one."""
     steps = [step for step in attempt.list_steps() if step.name == "semantic"]
     scores = [each.score for step in steps for each in _list_ranked(step) if each.id in wanted]
     return f"{max(scores):.3f}" if scores else ""
@@ -422,7 +422,7 @@ def _walk_steps(trace: Trace) -> Iterator[Trace]:
 
 
 def _find_later_steps(trace: Trace, node: Trace) -> list[Trace] | None:
-    """Find the steps that take a step's hits, directly or not, in order; None where the step is not in the trace."""
+    """List the steps that process a step's hits, directly or not, in order; None if the step is not in the trace."""
     if trace is node:
         return []
     for place, step in enumerate(trace.steps):
@@ -433,9 +433,9 @@ def _find_later_steps(trace: Trace, node: Trace) -> list[Trace] | None:
 
 
 def _continues_hits_of(later: Trace, earlier: Trace) -> bool:
-    """Return whether a step continues with the hits of one before it, and is not a built-in ranking beside it.
+    """Return whether a step works on the hits of an earlier step, rather than ranking in parallel with it.
 
-    A user's step may be called like a ranking; then some of its hits still carry the scores of the earlier step.
+    A user's step may have the name of a built-in ranking; some of its hits then still carry scores of the earlier step.
     """
     if later.name not in RANKINGS:
         return True
@@ -449,13 +449,13 @@ def _continues_hits_of(later: Trace, earlier: Trace) -> bool:
 
 
 def _find_innermost_step(step: Trace) -> Trace:
-    """Find the innermost step that a step consists of, as `by_document` inside the step that `pipe` records for it."""
+    """Find the innermost step inside a step, such as `by_document` inside the step that `pipe` records."""
     inner = [each for each in step.steps if each.output is not None and each.name not in RANKINGS]
     return _find_innermost_step(inner[0]) if inner and step.name not in REMOVED_BY else step
 
 
 def _format_step_name(step: Trace) -> str:
-    """Format a step's name in a sentence; one without a name of its own is recorded as `step N`."""
+    """Format a step's name for a sentence; an unnamed step is recorded as `step N`."""
     return step.name if step.name.startswith("step ") else f"step {step.name!r}"
 
 
@@ -470,12 +470,12 @@ def _list_ranked(step: Trace) -> list[Placed]:
 
 
 def _find_best_rank(step: Trace, wanted: Set[str]) -> int | None:
-    """Find the rank of the best of the wanted chunks in the results of a step."""
+    """Find the rank of the best wanted chunk in a step's results."""
     return next((rank for rank, each in enumerate(_list_ranked(step), 1) if each.id in wanted), None)
 
 
 def explain_no_hits(stats: StoreStats, where: Filter, unknown_names: Sequence[str]) -> str:
-    """Explain an empty result, with what to do next; `unknown_names` are sentences about names of the filter."""
+    """Explain an empty result and what to do next; `unknown_names` are sentences about names in the filter."""
     if not stats.chunks:
         return "the collection is empty; `clew add` fills it"
     if unknown_names:

@@ -1,8 +1,8 @@
 """Work on a Ray cluster: the workers of many machines read, chunk, embed and store into one shared store.
 
-The driver finds the sources and hands them out in small shares; each worker adds its share with the functions of `add`,
-so the collection is the same. A share whose worker is lost is done again: documents that it had stored are unchanged by
-then, so nothing is lost and nothing is there twice.
+The driver finds the sources and distributes them in small shares; each worker adds its share with the functions of
+`add`, so the collection is the same. If a worker is lost, its share is done again: documents already stored count as
+unchanged, so nothing is lost or duplicated.
 """
 
 from clew.core.errors import DriverMissing

@@ -19,15 +19,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from clew.core.errors import ClewError, DriverFailed, DriverMissing
 from clew.ray import probe
 
-LOCAL = "local"  # as an address: a cluster of this machine alone, for this run
+LOCAL = "local"  # address of a cluster on this machine only, for this run
 CONNECT_SECONDS = 10.0
-OnNode = Callable[[int, int], None]  # gets how many nodes of how many have answered
-cloudpickle.register_pickle_by_value(probe)  # it tells what a node cannot import, so it must not be imported there
+OnNode = Callable[[int, int], None]  # called with the number of nodes that answered, and of all nodes
+cloudpickle.register_pickle_by_value(probe)  # it reports failing imports of a node, so it must not be imported there
 
 
 @contextmanager
 def join_cluster(address: str) -> Iterator[None]:
-    """Connect to the cluster until the block ends; a connection that the program has made itself is used and stays."""
+    """Connect to the cluster until the block ends; use and keep a connection that the program has already made."""
     if ray.is_initialized():
         _silence()
         yield
@@ -54,20 +54,20 @@ def join_cluster(address: str) -> Iterator[None]:
 
 
 def _silence() -> None:
-    """Leave progress and messages to the caller."""
+    """Silence Ray's own progress and messages."""
     DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def _check_listening(address: str) -> None:
-    """Raise OSError if nobody listens at HOST:PORT; Ray itself tries again for minutes."""
+    """Raise OSError if nobody listens at HOST:PORT; Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
 
 
 def check_nodes(on_node: OnNode) -> None:
-    """Raise DriverMissing if a node cannot import Clew, or has another version of it, and says which."""
+    """Raise DriverMissing, naming the node, if a node cannot import Clew or has another version of it."""
     nodes = [node for node in ray.nodes() if node["Alive"]]
     try_import = ray.remote(num_cpus=0, max_retries=0)(probe.try_import)
     waiting: dict[Any, str] = {}
@@ -81,7 +81,7 @@ def check_nodes(on_node: OnNode) -> None:
         place = waiting.pop(done)
         try:
             found, problem = ray.get(done)
-        except RayError:  # a node that is lost meanwhile does no work
+        except RayError:  # a node lost meanwhile gets no work
             continue
         if problem:
             raise DriverMissing(f"the Ray node {place} cannot import Clew ({problem}); install clew[ray] there")
@@ -91,7 +91,7 @@ def check_nodes(on_node: OnNode) -> None:
 
 
 def explain_start_error(error: Exception) -> DriverFailed:
-    """Return the error of a worker that cannot start for a reason outside Clew, such as a missing module."""
+    """Return the error for a worker that cannot start for a reason outside Clew, such as a missing module."""
     return DriverFailed(
         f"a worker on {platform.node()} could not start: {type(error).__name__}: {error}; "
         "install there what the driver has, and try again"
@@ -99,7 +99,7 @@ def explain_start_error(error: Exception) -> DriverFailed:
 
 
 def name_node(error: ClewError) -> ClewError:
-    """Return the error of a worker with the node that it is of, if a disk, a database or a model failed there."""
+    """Add the name of this node to an error, if a disk, a database or a model failed here."""
     if not isinstance(error, DriverFailed):
         return error
     named = copy(error)
@@ -108,7 +108,7 @@ def name_node(error: ClewError) -> ClewError:
 
 
 def count_workers(cpus: float, gpus: float) -> int:
-    """Return how many workers the cluster has room for, at least one."""
+    """Return the number of workers that fit the cluster, at least one."""
     resources: dict[str, Any] = ray.cluster_resources()
     room = int(resources.get("CPU", 0) / cpus)
     return max(1, min(room, int(resources.get("GPU", 0) / gpus)) if gpus else room)

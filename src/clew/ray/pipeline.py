@@ -1,6 +1,6 @@
-"""The driver: sources become shares, Ray Data hands them to the workers, and their outcomes become one report.
+"""The driver: split sources into shares, distribute them with Ray Data, and join the outcomes into one report.
 
-Ray Data holds back shares while the workers are behind, starts lost workers again, and gives their shares to others.
+Ray Data applies backpressure, restarts lost workers, and gives their shares to others.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,13 +23,13 @@ from clew.ray.cluster import check_nodes, count_workers, join_cluster
 from clew.ray.shares import COLUMN, Outcome, Share, Skipped, WorkerSpec, dump, load, make_shares
 from clew.ray.worker import Stage, Worker, start_keeper
 
-MAX_WAVE_SHARES = 8192  # handed to Ray Data at a time …
-MAX_WAVE_BYTES = 256 << 20  # … and bytes of them, so that the driver's memory does not grow with the corpus
+MAX_WAVE_SHARES = 8192  # given to Ray Data at a time …
+MAX_WAVE_BYTES = 256 << 20  # … and their bytes, so that the driver's memory does not grow with the corpus
 
 
 @dataclass(slots=True)
 class _Run:
-    """The counts of one run."""
+    """The counts of a run."""
 
     total: int | None
     on_progress: OnProgress | None
@@ -75,9 +75,9 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class DistributedPipeline:
-    """Runs the pipeline on a cluster: `workers` processes of `cpus` cores, by default as many as there is room for.
+    """A pipeline on a cluster: `workers` processes of `cpus` cores (default: as many as fit).
 
-    With `gpus` for each, the models have workers of their own, and others read and chunk.
+    With `gpus` for each worker, these embed and store, and further workers read and chunk.
     """
 
     spec: WorkerSpec
@@ -97,12 +97,12 @@ class DistributedPipeline:
         on_progress: OnProgress | None = None,
         moved: MovedFiles | None = None,
     ) -> Report:
-        """Return the report of the run; its cost is added to the budget."""
+        """Run the pipeline, charging its cost to the budget, and return the report."""
         run, moved = _Run(total, on_progress), moved or MovedFiles(context.store, context.root)
         recipe = context.make_recipe(embedder=context.embedder, llm=context.llm, on_warning=ignore_warning)
         waves = _take_waves(make_shares(sources, store=context.store, recipe=recipe), run)
         wave = next(waves, None)
-        if wave is None:  # all is stored, and nobody is needed
+        if wave is None:  # all sources are stored: no cluster needed
             return run.make_report()
         spec, gone = dump(self.spec), moved.list_gone()
         with context.store.at_work(), join_cluster(self.address):
@@ -119,7 +119,7 @@ class DistributedPipeline:
         return run.make_report()
 
     def _run_wave(self, wave: list[bytes], run: _Run, moved: MovedFiles, given: tuple[Any, ...]) -> None:
-        """Have the shares added; raise the error that a worker gives up with."""
+        """Let the workers add the shares; raise the error that ends a worker's share."""
         rows = ray.data.from_items([{COLUMN: share} for share in wave], override_num_blocks=len(wave))
         workers, keeper = self.workers or count_workers(self.cpus, self.gpus), given[-1]
         if self.gpus:
@@ -141,7 +141,7 @@ class DistributedPipeline:
             ) from error
 
     def _map(self, rows: Any, stage: Stage, *, size: int, gpus: float, given: tuple[Any, ...]) -> Any:
-        """Return the rows after a stage of so many workers."""
+        """Map the rows through a stage with `size` workers."""
         return rows.map(
             Worker,
             fn_constructor_args=(*given, stage),
@@ -152,7 +152,7 @@ class DistributedPipeline:
 
 
 def _take_waves(shares: Iterable[Share | Skipped], run: _Run) -> Iterator[list[bytes]]:
-    """Yield the shares as bytes, in groups; skipped sources are counted at once."""
+    """Yield the shares as bytes in groups, counting skipped sources at once."""
     wave: list[bytes] = []
     size = 0
     for share in shares:

@@ -1,4 +1,4 @@
-"""A pool of workers on a Ray cluster: each makes one thing, such as a model, and does tasks with it."""
+"""A pool of workers on a Ray cluster: each loads an object, such as a model, and runs tasks with it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,12 +17,12 @@ from clew.core.types import Matrix
 from clew.ray.cluster import OnNode, check_nodes, count_workers, explain_start_error, join_cluster, name_node
 from clew.ray.shares import dump, load
 
-Work = Callable[[Any], Any]  # a task in, its result out
-SLICE = 16  # texts that one worker embeds at a time: all have work, and little is done again if one is lost
+Work = Callable[[Any], Any]  # from a task to its result
+SLICE = 16  # texts that a worker embeds at a time: keeps all workers busy, and little is repeated if one is lost
 
 
 class TaskWorker:
-    """A process on some machine that does tasks; an error travels back as a value, with its own type."""
+    """A process on some machine that runs tasks; errors are returned as values, to keep their type."""
 
     def __init__(self, make: bytes) -> None:
         self._work: Work | None = None
@@ -31,11 +31,11 @@ class TaskWorker:
             self._work = load(make)()
         except ClewError as error:
             self._error = name_node(error)
-        except Exception as error:  # unpickling imports the modules of the user's own parts
+        except Exception as error:  # unpickling imports the modules of the user's extensions
             self._error = explain_start_error(error)
 
     def run(self, task: Any) -> Any:
-        """Return the result of a task, or its error."""
+        """Run a task; return its result or its error."""
         if self._work is None:
             return self._error
         try:
@@ -45,13 +45,13 @@ class TaskWorker:
 
 
 class WorkerPool:
-    """Workers that are running; one that is lost is started again and does its task anew."""
+    """Running workers; Ray restarts a lost worker and retries its task."""
 
     def __init__(self, workers: Iterable[Any]) -> None:
         self._workers = list(workers)
 
     def run(self, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield the number and the result of each task as it is done; idle workers get the next one."""
+        """Yield the number and result of each task when it is done."""
         waiting = enumerate(tasks)
         running: dict[Any, tuple[int, Any]] = {}
         idle = list(self._workers)
@@ -81,7 +81,7 @@ def _read_result(done: Any) -> Any:
 def open_pool(
     make: Callable[[], Work], address: str, *, workers: int | None, gpus: float, on_node: OnNode
 ) -> Iterator[WorkerPool]:
-    """Open workers that each call `make` and do their tasks with its result, until the block ends."""
+    """Open workers that each call `make` once and run tasks with its result, until the block ends."""
     given = dump(make)
     with join_cluster(address):
         check_nodes(on_node)
@@ -95,7 +95,7 @@ def open_pool(
 
 
 def make_embed(given: EmbedderConfig | Embedder) -> Work:
-    """Make the work of a worker: texts and their role become vectors."""
+    """Make the function by which a worker embeds texts in a role."""
     embedder = drivers.make_embedder(given) if isinstance(given, EmbedderConfig) else given
 
     def embed(task: tuple[Sequence[str], Role]) -> Matrix:
@@ -106,7 +106,7 @@ def make_embed(given: EmbedderConfig | Embedder) -> Work:
 
 
 class ClusterEmbedder:
-    """The embedder of the driver, with the vectors of texts made by the workers."""
+    """An embedder for the driver that lets the workers of a pool make the vectors."""
 
     def __init__(self, inner: Embedder, pool: WorkerPool) -> None:
         self._inner, self._pool = inner, pool
@@ -114,13 +114,13 @@ class ClusterEmbedder:
         self.min_similarity = inner.min_similarity
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """Return one unit vector per text, in order."""
+        """Embed texts on the workers: a unit vector for each, in order."""
         slices = ((texts[start : start + SLICE], role) for start in range(0, len(texts), SLICE))
         made: dict[int, Matrix] = dict(self._pool.run(slices))
         return np.concatenate([made[number] for number in sorted(made)]) if made else self._inner.embed([], role=role)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the tokens of each text, counted here."""
+        """Count the tokens of each text, in this process."""
         return self._inner.count(texts)
 
 
@@ -134,6 +134,6 @@ def open_cluster_embedder(
     gpus: float,
     on_node: OnNode,
 ) -> Iterator[Embedder]:
-    """Open the embedder over workers that make it of `given`, until the block ends."""
+    """Open an embedder over workers that each make their own from `given`, until the block ends."""
     with open_pool(partial(make_embed, given), address, workers=workers, gpus=gpus, on_node=on_node) as pool:
         yield ClusterEmbedder(inner, pool)

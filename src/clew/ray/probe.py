@@ -1,4 +1,4 @@
-"""The check of a node before it gets work; it is sent there as code, so it imports nothing of ours at its top."""
+"""The check of a node before it gets work. It is sent there as code, so it must not import Clew at the top."""
 
 
 def try_import() -> tuple[str, str]:

@@ -1,6 +1,6 @@
-"""The values that travel between the driver and its workers: how to open the collection, shares of sources, outcomes.
+"""The values sent between the driver and its workers: how to open the collection, shares of sources, and outcomes.
 
-A share is a group of sources that one worker adds at a time, without those that are known to be unchanged.
+A share is a group of sources that a worker adds at a time, without sources known to be unchanged.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,15 +21,15 @@ from clew.index.add.prepare import LOOKUP_BATCH, Given, Recipe, explain_duplicat
 from clew.index.walk.sources import Source
 from clew.index.walk.sync import FoundMoves
 
-COLUMN = "bytes"  # of a row of the dataset: what `dump` made
-SHARE_SOURCES = 32  # files of a share: enough for a batch of the embedder, little to do again if a worker is lost
+COLUMN = "bytes"  # of a row of the dataset: the output of `dump`
+SHARE_SOURCES = 32  # files of a share: enough for a batch of the embedder, little to repeat if a worker is lost
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """How a worker opens the driver's collection and models; the address and the keys of the settings travel with it.
+    """How a worker opens the driver's collection and models, including the address and the keys in the settings.
 
-    Models are given by their settings, or as objects that can be copied to another process.
+    Models are given by their settings, or as objects that can be pickled.
     """
 
     address: str
@@ -43,7 +43,7 @@ class WorkerSpec:
     readers: Mapping[str, Reader] = field(default_factory=dict)
 
     def open(self) -> IngestContext:
-        """Return the write path's context over connections and models of this process."""
+        """Open the store and models in this process; return the context of the write path."""
         embedder = drivers.make_embedder(self.embedder) if isinstance(self.embedder, EmbedderConfig) else self.embedder
         embedder = drivers.round_vectors(embedder, self.settings.store)
         llm = drivers.make_language_model(self.llm) if isinstance(self.llm, LLMConfig) else self.llm
@@ -62,9 +62,9 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Sources that one worker adds, and the hashes that their stored documents had when it was handed out.
+    """Sources that a worker adds, and the hashes of their stored documents when the share was made.
 
-    After the preparing worker of two: the prepared documents, and the additions to the outcome.
+    After the stage "prepare": the prepared documents instead, with notes, moves and problems for the outcome.
     """
 
     sources: tuple[Given, ...]
@@ -77,7 +77,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a share: the report, the moved files that were found, and the error that ended the work."""
+    """The outcome of a share: the report, the moved files found, and the error that ended the work."""
 
     report: Report = field(default_factory=Report)
     moved: FoundMoves = field(default_factory=FoundMoves)
@@ -85,10 +85,10 @@ class Outcome:
 
 
 def dump(value: object) -> bytes:
-    """Return the value as bytes for another process; SettingsError if a part of it cannot be copied there."""
+    """Pickle a value for another process; raise SettingsError if a part cannot be pickled."""
     try:
         return bytes(cloudpickle.dumps(value))
-    except Exception as error:  # pickling calls the code of the user's own parts
+    except Exception as error:  # pickling calls code of the user's extensions
         raise SettingsError(
             f"a part of the engine that was given as an object cannot be sent to the workers ({error}); "
             "give models by name, and other parts as functions of an installed module"
@@ -96,7 +96,7 @@ def dump(value: object) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """Load the value that `dump` made bytes of."""
+    """Load a value pickled by `dump`."""
     return cloudpickle.loads(data)
 
 
@@ -111,7 +111,7 @@ class Skipped:
 def make_shares(
     sources: Iterable[Source | SourceError], *, store: WritableStore, recipe: Recipe
 ) -> Iterator[Share | Skipped]:
-    """Yield the sources as shares; the threads of a channel are one, since a message may move between them."""
+    """Yield the sources as shares; the threads of a channel form one share, since a message may move between them."""
     for group in _group_by_channel(_drop_duplicates(sources)):
         if isinstance(group, SourceFailure):
             yield Skipped(failed=(group,))
@@ -128,7 +128,7 @@ def make_shares(
 
 
 def _drop_duplicates(sources: Iterable[Source | SourceError]) -> Iterator[Source | SourceFailure]:
-    """Yield the sources, and a failure for each that cannot be read or has the id of one before it."""
+    """Yield the sources, and a failure for each that cannot be read or has the id of an earlier one."""
     seen: set[int] = set()
     for source in sources:
         if isinstance(source, SourceError):
@@ -141,7 +141,7 @@ def _drop_duplicates(sources: Iterable[Source | SourceError]) -> Iterator[Source
 
 
 def _group_by_channel(sources: Iterable[Source | SourceFailure]) -> Iterator[Sequence[Source] | SourceFailure]:
-    """Yield files in groups of one look-up, the threads of each channel together, and failures, in order."""
+    """Yield in order: groups of up to LOOKUP_BATCH files, groups of all threads of a channel, and failures."""
     group: list[Source] = []
     for source in sources:
         if isinstance(source, SourceFailure):

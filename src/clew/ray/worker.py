@@ -1,6 +1,6 @@
-"""The worker: a process on some machine that holds one model and one connection pool, and adds shares of sources.
+"""The worker: a process on some machine with a model and a connection pool that adds shares of sources.
 
-One cost limit holds for all of them: an actor keeps the budget, and every priced call is reserved with it first.
+All workers share a cost limit: an actor keeps the budget, and every priced call is first reserved with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,9 @@ from clew.ray.shares import COLUMN, Outcome, Share, WorkerSpec, dump, load
 
 
 class BudgetKeeper:
-    """The budget of all workers, run as an actor beside the driver.
+    """The budget of all workers, an actor beside the driver.
 
-    The reservation of a worker that died stays: its call may have been made.
+    The reservation of a dead worker stays: its call may have been made.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -35,7 +35,7 @@ class BudgetKeeper:
         self._stopped = ""
 
     def reserve(self, max_cost: float, model: str) -> str:
-        """Reserve an amount; return the problem if it would exceed the limit."""
+        """Reserve an amount; return an explanation if it would exceed the limit, else an empty text."""
         try:
             self._budget.reserve_cost(max_cost, model)
         except CostLimit as limit:
@@ -43,7 +43,7 @@ class BudgetKeeper:
         return ""
 
     def settle(self, reserved: float, cost: float) -> None:
-        """Release a reserved amount and add what the call has cost."""
+        """Release a reserved amount and add the actual cost of the call."""
         self._budget.settle_cost(reserved, cost)
 
     def get_spent(self) -> float:
@@ -51,17 +51,17 @@ class BudgetKeeper:
         return self._budget.spent
 
     def stop(self, reason: str) -> None:
-        """Begin no further share."""
+        """Let no worker begin another share."""
         self._stopped = self._stopped or reason
 
     def get_stopped(self) -> str:
-        """Explain why no share is to be begun; empty while they are."""
+        """Return why no further share should begin; empty if the work goes on."""
         return self._stopped
 
 
 @dataclass(slots=True)
 class SharedBudget(CostBudget):
-    """The budget of one worker: the amounts are those of the keeper, `spent` is this worker's part."""
+    """The budget of a worker: amounts are reserved with the keeper, `spent` is this worker's part."""
 
     keeper: Any = None
 
@@ -78,13 +78,13 @@ class SharedBudget(CostBudget):
 
 
 def start_keeper(limit: float | None) -> Any:
-    """Return the actor that keeps the budget, on the driver's node: it is lost only together with the driver."""
+    """Start the actor that keeps the budget, on the driver's node, so that it is lost only together with the driver."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     return ray.remote(num_cpus=0, scheduling_strategy=here)(BudgetKeeper).remote(limit)
 
 
 def make_worker_budget(prices: Mapping[str, Price], keeper: Any) -> CostBudget:
-    """Make the budget of one worker; without a keeper nothing has a price."""
+    """Make the budget of a worker; without a keeper nothing has a price."""
     return CostBudget(prices) if keeper is None else SharedBudget(prices, keeper=keeper)
 
 
@@ -92,7 +92,7 @@ Stage = Literal["add", "prepare", "store"]
 
 
 class Worker:
-    """Adds one share after the other, or does the first or second half of it: "prepare" needs no model, "store" does.
+    """A worker that adds shares, or does the first ("prepare") or second half ("store", with the embedder) of that.
 
     A failure of the whole process, such as opening the store, is the outcome of each of its shares.
     """
@@ -106,11 +106,11 @@ class Worker:
             self._context = opened.open()
         except ClewError as error:
             self._error = name_node(error)
-        except Exception as error:  # unpickling imports the modules of the user's own parts
+        except Exception as error:  # unpickling imports the modules of the user's extensions
             self._error = explain_start_error(error)
 
     def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:
-        """Return the outcome of a share as a row, or the prepared share."""
+        """Process a share; return its outcome, or the prepared share, as a row."""
         share: Share = load(row[COLUMN])
         try:
             result = self._prepare(share) if self._stage == "prepare" else self._add(share)
@@ -134,7 +134,7 @@ class Worker:
         return str(ray.get(self._keeper.get_stopped.remote()))
 
     def _prepare(self, share: Share) -> Share:
-        """Return the share with its sources read, chunked and enriched."""
+        """Read, chunk and enrich the sources of a share."""
         context, budget, moved = self._open()
         if stopped := self._get_stopped():
             return replace(share, sources=(), stopped=stopped)
@@ -148,7 +148,7 @@ class Worker:
         return replace(share, sources=tuple(prepared), notes=tuple(notes), moved=moved.get_found(), stopped=stopped)
 
     def _add(self, share: Share) -> Outcome:
-        """Return the outcome of a share, all of which is stored."""
+        """Store the documents of a share and return the outcome."""
         if share.error is not None:
             raise share.error
         context, budget, moved = self._open()
@@ -167,20 +167,20 @@ class Worker:
 
 
 def _identify(given: Given) -> tuple[str, str]:
-    """Return the id and the uri of a source or a prepared document; empty where nothing was."""
+    """Return the id and uri of a source or a prepared document; empty for other results."""
     if isinstance(given, Source):
         return given.id, given.uri
     return (given.document.id, given.uri_or_id) if isinstance(given, Prepared) else ("", "")
 
 
 def _read_records(context: IngestContext, share: Share) -> dict[str, DocumentRecord]:
-    """Return the records of the documents of the share that are stored."""
+    """Read the records of the stored documents of a share."""
     ids = frozenset(doc_id for doc_id, _ in map(_identify, share.sources) if doc_id)
     return {record.id: record for record in context.store.documents(Filter(documents=ids))} if ids else {}
 
 
 def _skip_stored(given: Given, stored: Mapping[str, DocumentRecord]) -> Given:
-    """Skip a prepared document that is stored already, by a worker that was lost after it."""
+    """Skip a prepared document that a lost worker has already stored."""
     if not isinstance(given, Prepared) or given.incomplete:
         return given
     record = stored.get(given.document.id)
@@ -188,7 +188,7 @@ def _skip_stored(given: Given, stored: Mapping[str, DocumentRecord]) -> Given:
 
 
 def _count_lost_attempt(report: Report, share: Share, before: Mapping[str, DocumentRecord]) -> Report:
-    """Return the report with documents stored by a lost worker counted as added or changed, not as skipped."""
+    """Count documents stored by a lost worker as added or changed instead of skipped."""
     named = {*report.added, *report.changed, *(failure.source for failure in report.failed)}
     added: list[str] = []
     changed: list[str] = []

@@ -1,1 +1,1 @@
-"""The outermost layer: settings and the command line."""
+"""The outermost layer: the command line, the HTTP and MCP servers, the web page, and the loading of settings."""

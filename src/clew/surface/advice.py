@@ -1,4 +1,4 @@
-"""Errors in the words of a surface: what a request got wrong, and what to do next there."""
+"""Error messages in the words of a surface: what is wrong with a request, and what to do next there."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,20 +18,20 @@ MCP_ADVICE: Final[Mapping[str, str]] = {
     "search": "the tool `search`",
 }
 _COMMAND: Final = re.compile(r"`clew ([a-z-]+)[^`]*`")
-_FIELD: Final = re.compile(r"[a-z][a-z0-9_]*")  # what else is in a location names a side of a union
+_FIELD: Final = re.compile(r"[a-z][a-z0-9_]*")  # any other part of a location names a member of a union
 _TYPES: Final = frozenset({"str", "int", "float", "bool", "dict", "list", "none"})
 _SENTENCES: Final = {"missing": "is missing", "extra_forbidden": "is not known here"}
 
 
 def translate_advice(message: str, advice: Mapping[str, str]) -> str:
-    """Translate advice: a command that the surface has by another name is named as it is called there."""
+    """Replace the commands in an advice by the names that the surface has for them."""
     return _COMMAND.sub(lambda found: advice.get(found[1], found[0]), message)
 
 
 def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -> str:
     """Describe the first problems that pydantic found, each once, by field: `where.kinds should be a list`."""
     named = [(_name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden"), each) for each in problems]
-    nearer = {name for name, each in named if not str(each["type"]).endswith("_type")}  # by one side of a union
+    nearer = {name for name, each in named if not str(each["type"]).endswith("_type")}  # the meant member of a union
     told: dict[str, list[str]] = {}
     for name, each in named:
         if str(each["type"]).endswith("_type") and any(
@@ -45,7 +45,7 @@ def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -
 
 
 def _join_choices(texts: Sequence[str]) -> str:
-    """Say what a value should be, where it may be one of several kinds: should be a text or a list."""
+    """Join the kinds that a value may have: should be a text or a list."""
     first, *others = texts
     return " or ".join([first, *(each.removeprefix("should be ") for each in others)])
 
@@ -62,7 +62,7 @@ def _is_field(part: int | str) -> bool:
 
 
 def _describe_value(problem: Mapping[str, Any]) -> str:
-    if problem["type"] == "string_pattern_mismatch":  # its pattern would tell nobody anything
+    if problem["type"] == "string_pattern_mismatch":  # a pattern tells a reader nothing
         from clew.surface.bodies import SAYS
 
         return SAYS.get(problem["ctx"]["pattern"]) or "is not as it must be"

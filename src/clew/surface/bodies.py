@@ -1,6 +1,6 @@
-"""What strangers may send, over HTTP and to a tool: models of pydantic, made from the requests.
+"""The input that strangers may send, over HTTP and to tools: pydantic models made from the requests.
 
-Nothing is unbounded, types are strict, and an unknown field is refused by its name.
+Everything is bounded, types are strict, and an unknown field is refused by its name.
 """
 
 import operator
@@ -34,7 +34,7 @@ from clew.query.messages.table import read_rows_by_time
 
 R = TypeVar("R", bound=Request[Any])
 MAX_FIELDS: Final = 100  # of a body or a part of it, far more than any has
-SAYS: Final[dict[str, str]] = {}  # what is wrong with a text that does not match a pattern, by the pattern
+SAYS: Final[dict[str, str]] = {}  # the error message for a text that does not match, by pattern
 
 
 class Body(BaseModel):
@@ -46,7 +46,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_many_fields(cls, given: object) -> object:
-        """Refuse very many fields: each unknown one is an error of its own, which takes seconds and gigabytes."""
+        """Refuse very many fields: pydantic reports each unknown one, which takes seconds and gigabytes."""
         if isinstance(given, dict) and len(given) > MAX_FIELDS:
             raise ValueError(f"has {len(given):,} fields, and the limit is {MAX_FIELDS}")
         return given
@@ -65,7 +65,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def read_time(text: str) -> datetime:
-    """Read the time that a text says; ValueError, which says what it may be, if it is none."""
+    """Parse a time; ValueError names the valid forms."""
     try:
         return assume_utc(parse_time(text))
     except (ValueError, OverflowError):
@@ -87,11 +87,11 @@ Access = Annotated[Labels | None, Field(description="Labels, one of which an ask
 Meta = Annotated[dict[ShortText, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=100)]
 
 
-_NOUNS: dict[Any, Any] = {datetime: Time, Row: dict[str, Any]}  # and those below
+_NOUNS: dict[Any, Any] = {datetime: Time, Row: dict[str, Any]}  # completed below
 
 
 def wire_of(given: Any) -> Any:
-    """Return the type that pydantic checks, for a type of a request's field."""
+    """Return the pydantic type for the type of a request's field."""
     origin, arguments = get_origin(given), get_args(given)
     if given in _NOUNS:
         return _NOUNS[given]
@@ -108,7 +108,7 @@ def wire_of(given: Any) -> Any:
 
 
 def _take_messages(given: object) -> object:
-    """Take the messages of a request to a chat model, {"messages": […]}, or what else is given."""
+    """Return the messages of a chat request, {"messages": […]}; any other value unchanged."""
     return given["messages"] if isinstance(given, dict) and given.keys() == {"messages"} else given
 
 
@@ -129,7 +129,7 @@ def _constrain(bounds: Bounds) -> Any:
 
 
 def annotate(kind: Any, *about: Any) -> Any:
-    """Annotate a type with what is said about it."""
+    """Annotate a type with metadata."""
     return Annotated[(kind, *about)]
 
 
@@ -138,7 +138,7 @@ NameField = Annotated[str, _constrain(get_args(Name)[1])]
 
 
 class FilterBody(Body):
-    """Which part of the collection may be seen: all conditions must hold, each by any of its values."""
+    """The part of the collection to see: all conditions must hold, each by any of its values."""
 
     kinds: Labels | None = Field(None, description=CONDITIONS["kinds"].help)
     authors: Labels | None = Field(None, description=CONDITIONS["authors"].help)
@@ -218,7 +218,7 @@ class DocumentBody(Body):
 
 
 class CitationBody(Body):
-    """A citation of a past answer, as it was replied; further fields are ignored."""
+    """A citation of a past answer, as the server returned it; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     document: NameField
@@ -253,11 +253,11 @@ _TOOL_CONDITIONS: Final = tuple(name for name, option in CONDITIONS.items() if "
 
 
 class WireField(NamedTuple):
-    """A field of a request as pydantic checks it; `name` is the one that is sent."""
+    """A field of a request as pydantic checks it; `name` is its name on the wire."""
 
     name: str
     kind: Any
-    default: Any  # ... where it must be given
+    default: Any  # ... if it is required
     help: str
     field: str  # its name in the request
 
@@ -286,7 +286,7 @@ def _get_default(given: FieldOption) -> Any:
 def body_of(
     request: type[Request[Any]], surface: Surface = "http", *, leave_out: Collection[str] = (), **more: Any
 ) -> type[Body]:
-    """Return the model of what a surface may send for a request; `more` are fields of that surface alone."""
+    """Build the model of a request's body on a surface; `more` are fields of that surface alone."""
     made: dict[str, Any] = {
         each.name: (_drop_none(each.kind) if each.field in request.one_of else each.kind, each.make_field())
         for each in list_fields(request, surface)
@@ -308,7 +308,7 @@ def _drop_none(kind: Any) -> Any:
 
 
 def parameters_of(request: type[Request[Any]], surface: Surface = "mcp") -> list[Parameter]:
-    """Return the parameters of a function that takes the fields of a request, as the SDK of MCP reads them."""
+    """Return the fields of a request as function parameters, as the MCP SDK reads them."""
     return [
         Parameter(
             each.name,
@@ -321,7 +321,7 @@ def parameters_of(request: type[Request[Any]], surface: Surface = "mcp") -> list
 
 
 def build_request(request: type[R], given: Mapping[str, Any], engine: Engine) -> R:
-    """Build the request of checked values, by the names of its fields; a tool's conditions make its Filter."""
+    """Build a request from checked values by field name; the conditions of a tool make its Filter."""
     options = {each.name: each for each in list_options(request)}
     values = {name: _build(value, engine) for name, value in given.items() if name in options}
     conditions = {name: value for name, value in given.items() if name not in options and value is not None}

@@ -1,4 +1,4 @@
-"""The nouns as JSON, with a stable schema: what `--json` prints, and what any other surface answers with.
+"""The nouns as JSON with a stable schema, for `--json` and for every other surface.
 
 A noun has the fields of its reply in `core.replies`, unless a function here says otherwise.
 """
@@ -81,13 +81,13 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
 
 
 def _chunk_message_to_json(hit: Hit) -> Json | None:
-    """Return who wrote the message of a hit, when, and what it answers; None for a page."""
+    """Return the author, time and parent of a hit's message; None for a page."""
     message = make_passage_message(hit.chunk.meta, hit.chunk.at, "")
     return _pick(message, r.MessageRef) if message else None
 
 
 def context_to_json(context: Context, *, trace: Trace) -> Json:
-    """Return a context: its text, the passages in it and those left out."""
+    """Return a context: its text, its passages, and the passages left out."""
     shown = _pick_fields(
         context, "text", "tokens", "passages", "documents", "dropped", "reason", "citations", "numbers"
     )
@@ -95,7 +95,7 @@ def context_to_json(context: Context, *, trace: Trace) -> Json:
 
 
 def answer_to_json(answer: Answer, *, trace: Trace) -> Json:
-    """Return an answer; a citation's number is the one that stands in the text."""
+    """Return an answer; its citations have the numbers used in the text."""
     cited = [
         {"number": answer.citation_number(place), **_pick_all_fields(citation)}
         for place, citation in enumerate(answer.citations)
@@ -123,7 +123,7 @@ def citation_checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]
 
 
 def status_to_json(stats: StoreStats, *, invocation: Invocation, is_whole: bool = True) -> Json:
-    """Return the counts of a collection and where it is; of a part of it the size and the last change are not told."""
+    """Return the counts and the place of a collection; for a part of it, without size and last change."""
     place = {"path": mask_secrets(invocation.path), "collection": invocation.collection}
     lacking = _pick_fields(stats, "without_summary", "without_contexts", "pending")
     return {
@@ -147,7 +147,7 @@ def manifest_to_json(manifest: Manifest, *, file: Path, size: int) -> Json:
 
 
 def evaluation_to_json(evaluation: "Evaluation") -> Json:
-    """Return the evaluation as JSON: the run, the scores of each system and what its plots show, the differences."""
+    """Return the evaluation as JSON: the run, the scores and plot data of each system, the differences."""
     from clew.evaluation.report import count_relevances, estimate_means, list_recall
 
     run = evaluation.run
@@ -178,7 +178,7 @@ def evaluation_to_json(evaluation: "Evaluation") -> Json:
 
 
 def run_to_json(run: "EvaluationRun") -> Json:
-    """Return a run in a list: what it asks, and how far it is."""
+    """Return the summary of a run for a list: its questions, systems and progress."""
     return {
         **_pick_fields(run, "id", "created", "source"),
         "questions": len(run.questions),

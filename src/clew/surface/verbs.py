@@ -1,4 +1,4 @@
-"""Requests as calls of Engine: the options that are settings, the arguments of its method, the result as JSON."""
+"""Requests as calls of Engine: the settings among their options, the arguments of the method, the result as JSON."""
 
 from dataclasses import replace
 from inspect import Parameter, signature
@@ -16,7 +16,7 @@ Asked = TypeVar("Asked", bound=Request[Any])
 
 
 def take_settings(asked: Asked, settings: Settings) -> tuple[Asked, Settings]:
-    """Take the options that are settings out of a request; return it without them, and the settings with them."""
+    """Move the options of a request that are settings into the settings; return both."""
     options = [each for each in list_options(type(asked)) if each.option.setting]
     given = {each.option.setting: value for each in options if (value := getattr(asked, each.name)) is not None}
     if not given:
@@ -25,7 +25,7 @@ def take_settings(asked: Asked, settings: Settings) -> tuple[Asked, Settings]:
 
 
 def list_arguments(asked: Request[Any], kind: type[Request[Any]] | None = None) -> dict[str, Any]:
-    """List the arguments of a request for a method of Engine; with a `kind`, those that this one has too."""
+    """Return the arguments of a request for a method of Engine; with a `kind`, only those that it has too."""
     options = (each for each in list_options(kind or type(asked), "python") if not each.option.setting)
     return {each.name: getattr(asked, each.name) for each in options if hasattr(asked, each.name)}
 
@@ -43,13 +43,13 @@ def call_verb(engine: "Engine", asked: Request[Any], *, settings: Settings | Non
 
 
 def answer_verb(engine: "Engine", asked: Request[Any]) -> Any:
-    """Answer a request, as JSON has the reply."""
+    """Run a request's verb and return the reply, under the name of its part if it has one."""
     found = call_verb(engine, asked)
     return {asked.part: found} if asked.part else found
 
 
 def search_with_reason(engine: "Engine", asked: Search, *, settings: Settings | None = None) -> dict[str, Any]:
-    """Search, and return the result as JSON."""
+    """Search, and return the hits as JSON, with a reason if there are none."""
     from clew.surface.to_json import search_to_json
 
     with record("search") as trace:
@@ -59,7 +59,7 @@ def search_with_reason(engine: "Engine", asked: Search, *, settings: Settings | 
 
 
 def explain_empty_result(engine: "Engine", asked: Search, *, settings: Settings | None = None) -> str:
-    """Return why a search found nothing: the numbers of the best hit if a minimum, or `without`, left it out."""
+    """Explain why a search found nothing; if a minimum dropped the best hit, with that hit's numbers."""
     asked, own = take_settings(asked, settings or engine.settings)
     if own.search.has_floor:
         floorless = replace(own, search=replace(own.search, min_similarity=None, min_relevance=0.0))

@@ -1,6 +1,6 @@
-"""The settings: one frozen tree of dataclasses with a default for everything, validated when constructed.
+"""The settings: one frozen tree of dataclasses with a default for everything, validated on construction.
 
-It is passed to `Engine.open(settings=…)`, and any call accepts its own. The surface reads files and the environment.
+Pass it to `Engine.open(settings=…)`, or to any single call. Only the surfaces read files and the environment.
 """
 
 import re
@@ -24,7 +24,7 @@ class EmbedderConfig:
     api_key: str = field(default="", repr=False)
     cache: str = ""  # path of a file that caches vectors
     price: float = 0.0  # per million tokens
-    device: Device = "auto"  # of a model that runs here: a GPU where there is one, the CPU, or a GPU or an error
+    device: Device = "auto"  # of a local model. auto: a GPU if there is one; gpu: a GPU, or an error
 
     def __post_init__(self) -> None:
         check_table("embedder", self, {0: "price"})
@@ -48,7 +48,7 @@ class LLMConfig:
     api_key: str = field(default="", repr=False)
     cache: str = ""  # path of a file that caches answers
     timeout: float = 60.0  # seconds for an answer, or for the next piece of a stream
-    retries: int = 3  # of a provider that is overloaded, failing, slow or unreachable
+    retries: int = 3  # while the provider is overloaded, failing, slow or unreachable
     max_concurrent: int = 8  # simultaneous requests of the whole process
     window: int = 24_000  # characters of a document in one prompt
     prices: tuple[str, ...] = ()  # the price table: "openai:gpt-4o-mini 0.15 0.60" is model, input, output
@@ -70,19 +70,19 @@ Precision = Literal["float32", "half"]
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """How vectors are kept, at what size an index changes, who reads (labels), and which version is read."""
+    """Storage of vectors, the size at which an index starts, access labels, and the version to read."""
 
     vectors: Precision = "float32"  # of a new collection: four bytes a number, or two ("half")
     exact_below: int = 10_000  # below this every search is exact and in memory
 
-    access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
-    pooler: str = field(default="", repr=False)  # address of a pooler in transaction mode before the PostgreSQL server
-    as_of: str = ""  # the time of the version that is read (ISO 8601), of a collection in Lance; empty: the last one
-    keep_versions: float = 30.0  # days for which versions of a collection in Lance are kept, to be read as of then
+    access: tuple[str, ...] | None = None  # the reader's labels: only what they admit is visible; None: everything
+    pooler: str = field(default="", repr=False)  # address of a transaction pooler for the PostgreSQL server
+    as_of: str = ""  # read the version of this time (ISO 8601), for a collection in Lance; empty: the last one
+    keep_versions: float = 30.0  # days to keep versions of a collection in Lance, for `as_of`
 
     def __post_init__(self) -> None:
         check_table("store", self, {0: "keep_versions exact_below"})
-        if isinstance(self.access, str):  # its letters would be the labels
+        if isinstance(self.access, str):  # its letters would become the labels
             raise SettingsError(f"store.access is the text {self.access!r}; give a list of labels")
         if self.access is not None:
             object.__setattr__(self, "access", tuple(sorted(set(self.access))))
@@ -94,10 +94,10 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class JobConfig:
-    """When a job is taken from a worker that is gone, and by which machines."""
+    """When, and by which machines, a job is taken over from a dead worker."""
 
     lease: float = 60.0  # seconds without a sign of life after which another worker may take the job
-    any_host: bool = False  # files that a job reads are on a share that all machines have, so any may take it
+    any_host: bool = False  # whether any machine may take a job, since all share the files that it reads
 
     def __post_init__(self) -> None:
         check_table("jobs", self, {0.1: "lease"})
@@ -124,7 +124,7 @@ class IngestionConfig:
     exclude: tuple[str, ...] = ()  # no files and folders that match one of these patterns
     ignore: bool = True  # whether .gitignore, .clewignore and the default rules pass files over
     max_read_seconds: float = 25.0  # for a file, or for a page of one that has pages
-    max_read_memory: int = 1_200_000_000  # bytes, of the process in which a file is read
+    max_read_memory: int = 1_200_000_000  # bytes for the process that reads a file
     max_pages: int = 10_000
     allow_private: bool = False  # whether web pages may be fetched from private addresses
 
@@ -145,7 +145,7 @@ class IngestionConfig:
 
 @dataclass(frozen=True, slots=True)
 class ThreadConfig:
-    """How the messages of a channel are grouped into threads, and what is indexed with each."""
+    """How the messages of a channel are grouped into threads, and the context indexed with each."""
 
     untangle: bool = True  # whether messages without a reply mark are assigned to threads
     before: int = 2  # earlier messages whose words are indexed with a message
@@ -156,7 +156,7 @@ class ThreadConfig:
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
-    """How chunks are found. A minimum, where it is set, holds for every hit, whichever leg found it."""
+    """How chunks are found. A minimum applies to every hit, whichever ranking found it."""
 
     strategy: str = "hybrid"
     k: int = 5
@@ -178,7 +178,7 @@ class SearchConfig:
 
     @property
     def has_floor(self) -> bool:
-        """Whether hits are left out for their similarity or relevance."""
+        """Whether hits below a minimum similarity or relevance are left out."""
         return self.min_similarity is not None or self.min_relevance > 0
 
     def __post_init__(self) -> None:
@@ -215,7 +215,7 @@ class QueryTransformerConfig:
 class HistoryConfig:
     """Expansion of an elliptic question by keywords of the conversation before it.
 
-    Three keywords, weighted by the answers too, mislead less often than five (measured on MTRAG).
+    Three keywords, with answers counted too, mislead less often than five (measured on MTRAG).
     """
 
     max_context_turns: int = 3  # turns to read; 0: no expansion
@@ -229,7 +229,7 @@ class HistoryConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConversationConfig:
-    """How a whole conversation is searched with. Sizes are tokens of the embedder."""
+    """How a whole conversation becomes search queries. Sizes are tokens of the embedder."""
 
     strategy: str = "hybrid"  # the strategy of each part
     single_below: int | None = None  # messages up to which it is one query; None: as many as it has topics
@@ -265,7 +265,7 @@ class ConversationConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlowConfig:
-    """How messages are ranked among pages, and how much they gain from the messages around them in their thread."""
+    """How messages are ranked among pages, and how much they gain from neighbouring messages in their thread."""
 
     semantic_weight: float = 0.4  # of messages; the rest is the lexical weight
     reach: int = 5  # messages to either side, their shares falling linearly; 0: no smoothing
@@ -347,7 +347,7 @@ class FormatterConfig:
 
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
-    """How hits become prompt text within a token budget, and when they are not worth it."""
+    """How hits become prompt text within a token budget, and the minimum relevance to show them."""
 
     tokens: int = 2000
     k: int = 10
@@ -384,11 +384,11 @@ class AnswerConfig:
 
     min_confidence: float = 0.4  # minimum confidence that the collection holds an answer; without a model
     min_nearest: float = 0.05  # minimum confidence at which the closest passages are shown where there is no answer
-    passages: int = 3  # that an answer without a model quotes at most
+    passages: int = 3  # maximum that an answer without a model quotes
     max_tokens: int = 600  # of an answer with a model
-    unsupported: Literal["mark", "remove", "raise"] = "mark"  # what is done with sentences that no passage supports
-    verifier: str = "builtin"  # what says whether a passage supports a sentence
-    reader: str = "builtin"  # what says which part of a passage answers; without a model
+    unsupported: Literal["mark", "remove", "raise"] = "mark"  # what to do with sentences that no passage supports
+    verifier: str = "builtin"  # checks whether a passage supports a sentence
+    reader: str = "builtin"  # finds the part of a passage that answers; without a model
 
     def __post_init__(self) -> None:
         check_table("answer", self, {(0, 1): "min_confidence min_nearest", 1: "passages max_tokens"})
@@ -400,9 +400,9 @@ class AnswerConfig:
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """The limits of an agent per question. Tokens and cost include the calls to the language model that tools make."""
+    """The limits of an agent per question. Tokens and cost include calls to the language model by tools."""
 
-    max_calls: int = 10  # of tools; then it must answer with what it has
+    max_calls: int = 10  # of tools; afterwards it must answer with its findings so far
     max_tokens: int = 100_000  # input and output
     max_cost: float | None = None  # by the prices of the language model; None: no limit
 
@@ -412,7 +412,7 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """`clew serve`: its address, the names and pages it answers to, and how much one request may take."""
+    """`clew serve`: its address, its allowed host names and origins, and the limits of requests."""
 
     host: str = "127.0.0.1"  # any but a loopback address needs keys
     port: int = 8080  # 0: any that is free

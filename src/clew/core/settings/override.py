@@ -1,4 +1,4 @@
-"""Single settings by their dotted name: changing them, differences of two trees, and which may be tuned."""
+"""Single settings by their dotted name: overrides, differences of two trees, and the tunable settings."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -21,7 +21,7 @@ def flatten_settings(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def check_setting_types(settings: Settings) -> Settings:
-    """Return the settings; SettingsError for a value of another type than its setting has, as a number for a text."""
+    """Return the settings unchanged; SettingsError for a value of the wrong type, such as a number for a text."""
     for table in fields(settings):
         tree = getattr(settings, table.name)
         for field, kind in get_type_hints(type(tree)).items():
@@ -35,7 +35,7 @@ def check_setting_types(settings: Settings) -> Settings:
 
 
 def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings:
-    """Replace values of the settings, by dotted name (`search.depth`); SettingsError for one that does not exist."""
+    """Replace values of the settings, by dotted name (`search.depth`); SettingsError for an unknown name."""
     known = dict(flatten_settings(DEFAULTS))
     for name, value in values.items():
         if name not in known:
@@ -47,21 +47,21 @@ def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings
 
 
 def diff_settings(base: Settings, other: Settings) -> dict[str, Any]:
-    """Return the settings of the other that differ from those of the base, by dotted name; a secret is masked."""
+    """Return the values of `other` that differ from `base`, by dotted name; secrets are masked."""
     before = dict(flatten_settings(base))
     return {name: mask_setting(name, value) for name, value in flatten_settings(other) if value != before[name]}
 
 
 def mask_setting(name: str, value: Any) -> Any:
-    """Mask the value of a setting so that it may be shown: a secret, and the password in an address."""
+    """Mask the value of a setting for display: a secret, or the password in an address."""
     table, _, field = name.partition(".")
     if field and any(item.name == field and not item.repr for item in fields(getattr(DEFAULTS, table))):
         return HIDDEN if value else value
     return mask_secrets(value) if isinstance(value, str) else value
 
 
-# No model, address, key, path or text for a prompt: values come from callers that may not read or set these, and from
-# files that came with a folder.
+# No models, addresses, keys, paths or prompt texts: tuned values come from callers that may not set these, and from
+# files inside a collection's folder.
 _FIELDS: Final = {
     "search": "strategy k depth mode nprobe overfetch min_similarity min_relevance fusion semantic_weight "
     "document_strategy document_weight document_min_similarity candidates variations rounds",
@@ -79,7 +79,7 @@ TUNABLE: Final = frozenset(f"{table}.{field}" for table, names in _FIELDS.items(
 
 
 def check_tunable(name: str, values: Iterable[Any]) -> None:
-    """Raise SettingsError unless the setting may be tuned and the values are of its type."""
+    """Raise SettingsError unless the setting may be tuned and the values have its type."""
     if name not in TUNABLE:
         hint = format_suggestion(name, TUNABLE, max_names=1, cutoff=0.8)
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""Values of settings: their checks, their types, and how they are parsed and named in messages."""
+"""Values of settings: types, checks, parsing, and their names in messages."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class InvalidValue(Exception):
 
 
 def check_value_type(value: Any, value_type: Any) -> Any:
-    """Return the value if it has the type, without conversions: 5 is a valid float, "5" and true are not numbers."""
+    """Return the value, or raise InvalidValue for another type: 5 is a valid float, "5" and true are not numbers."""
     if get_origin(value_type) is Literal:
         if not any(value == choice and type(value) is type(choice) for choice in get_args(value_type)):
             raise InvalidValue
@@ -42,10 +42,10 @@ def check_value_type(value: Any, value_type: Any) -> Any:
 
 
 def parse_text_as_type(text: str, value_type: Any) -> Any:
-    """Convert the text to the type, or leave it unchanged where that fails, so that `check_value_type` rejects it."""
+    """Convert a text to the type; return it unchanged if that fails, so that `check_value_type` rejects it."""
     if get_origin(value_type) in (Union, UnionType):
         lists = [member for member in get_args(value_type) if get_origin(member) is tuple]
-        if lists:  # an empty text is an empty list, and not none: for labels of access that is nothing, not everything
+        if lists:  # an empty text is an empty list, not None: for access labels that is nothing, not everything
             return parse_text_as_type(text, lists[0])
         if NoneType in get_args(value_type) and text.strip().lower() in ("", "none"):
             return None
@@ -75,9 +75,9 @@ def describe_type(value_type: Any) -> str:
 
 
 def check_table(table: str, config: Any, limits: Mapping[float | tuple[float, float], str]) -> None:
-    """Raise SettingsError for a value of a table that is none of its choices, or outside its limits.
+    """Raise SettingsError for a value of a table that is not one of its choices, or outside its limits.
 
-    limits: The names of settings by their minimum, or by their minimum and maximum; None passes where it may be.
+    limits: Names of settings, separated by spaces, by minimum or by (minimum, maximum). None passes if the type has it.
     """
     types = {each.name: each.type for each in fields(config)}
     for name, kind in types.items():
@@ -109,6 +109,6 @@ def check_range(name: str, value: object, minimum: float, maximum: float) -> Non
 
 
 def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raise SettingsError if the value is not one of those allowed."""
+    """Raise SettingsError if the value is not an allowed one."""
     if value not in allowed:
         raise SettingsError(f"{name} is {value!r}; it may be {', '.join(allowed)}")

@@ -1,6 +1,6 @@
-"""Word lists: data files of this folder, with one loader.
+"""Word lists: data files in this folder, and their loader.
 
-A file has sections, `[name]`, to which the lines after it belong; a line that begins with # is a comment.
+A file has sections, each with a line `[name]` at its head. A line that begins with # is a comment.
 """
 
 from importlib.resources import files
@@ -23,5 +23,5 @@ def load_words(name: str) -> dict[str, frozenset[str]]:
 
 
 def load_patterns(name: str) -> dict[str, str]:
-    """Load the regular expressions of a list by section: each line is an alternative."""
+    """Load one regular expression per section of a list; each line is an alternative."""
     return {section: "|".join(lines) for section, lines in load_lines(name).items()}

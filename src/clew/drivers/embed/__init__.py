@@ -1,1 +1,1 @@
-"""Embedders: texts in, unit vectors out. `clew.drivers.make_embedder` opens one by its name."""
+"""Embedders: texts in, unit vectors out. `clew.drivers.make_embedder` makes one by name."""

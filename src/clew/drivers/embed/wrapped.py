@@ -1,4 +1,4 @@
-"""Embedders around another one: with vectors in half precision, or with a disk cache."""
+"""Wrappers of embedders: vectors in half precision, or a disk cache."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from clew.drivers.cache import CacheFile
 
 
 class WrappedEmbedder:
-    """All that an embedder has and does, its own attributes (`is_local`, `languages`) included; a base of others."""
+    """The base of wrappers: delegates everything to an embedder, even extra attributes (`is_local`, `languages`)."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -37,24 +37,24 @@ class WrappedEmbedder:
 
 
 class HalfPrecisionEmbedder(WrappedEmbedder):
-    """An embedder whose passages have vectors in half precision, which stores keep in two bytes a number."""
+    """An embedder that rounds the vectors of passages to half precision, so that stores need two bytes a number."""
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """Return one unit vector per text, in order; queries are not stored, and keep all digits."""
+        """Return one unit vector per text, in order; queries are not stored and keep full precision."""
         rows = super().embed(texts, role=role)
         return round_to_half(rows) if role == "passage" else rows
 
 
 def round_to_half(vectors: Matrix) -> Matrix:
-    """Return the numbers that half precision can express nearest to these."""
+    """Round to the nearest numbers of half precision."""
     rounded: Matrix = vectors.astype(np.float16).astype(np.float32)
     return rounded
 
 
 class CachedEmbedder(WrappedEmbedder):
-    """An embedder whose vectors are kept in a file by model, role and text.
+    """An embedder that caches vectors in a file, by model, role and text.
 
-    `hits` counts texts found there or repeated in a call, `misses` embedded ones.
+    `hits` counts texts that were cached or repeated in a call, `misses` embedded ones.
     """
 
     def __init__(self, embedder: Embedder, path: str | Path) -> None:
@@ -65,15 +65,15 @@ class CachedEmbedder(WrappedEmbedder):
         self.misses = 0
 
     def clear_cache(self) -> int:
-        """Delete all vectors in the file; return how many there were."""
+        """Delete all cached vectors; return how many there were."""
         return self._cache.clear()
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """Return one unit vector per text, in order; only texts that are not in the file are embedded, each once."""
+        """Return one unit vector per text, in order; embed only texts that are not cached, each once."""
         keys = ["\x1f".join((self.name, role, digest(text))) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
         stored = self._cache.get(list(by_key)) if by_key else {}
-        # A row of another width was left by a model that has changed under its name.
+        # Ignore rows of another width, from an earlier model with the same name.
         rows = {key: np.frombuffer(data, "<f4") for key, data in stored.items() if len(data) == 4 * self.dim}
         missing = [key for key in by_key if key not in rows]
         if missing:

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.models.function import AgentInfo
 
-DEFAULT_MAX_TOKENS = 1000  # of an answer, where the agent sets no limit
+DEFAULT_MAX_TOKENS = 1000  # of an answer, if the agent sets no limit
 OnText = Callable[[str], None]
-JSON_OBJECT = re.compile(r"\{.*\}", re.DOTALL)  # models like to put text or a code fence around it
+JSON_OBJECT = re.compile(r"\{.*\}", re.DOTALL)  # models often put text or a code fence around it
 
 
 @runtime_checkable
 class HasAgentModel(Protocol):
-    """An LLM that brings its own pydantic-ai model, with native tool calls."""
+    """An LLM with its own pydantic-ai model and native tool calls."""
 
     def as_agent_model(self, *, on_text: OnText | None = None) -> "Model":
-        """Return a pydantic-ai model that retries, reports its usage and raises DriverFailed as the LLM does.
+        """Return a pydantic-ai model that retries, reports usage and raises DriverFailed like the LLM.
 
-        `on_text`, where it is given, is called with each piece of text that the model writes, as it comes.
+        `on_text` is called with each piece of text as the model writes it.
         """
 
 
@@ -37,13 +37,13 @@ class WrapsLLM(Protocol):
 
     @property
     def wrapped(self) -> LLM:
-        """The other LLM; an agent uses it directly."""
+        """The inner LLM, which agents use directly."""
 
 
 def as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
-    """Return the pydantic-ai model of any LLM: its own, or that of the LLM it wraps, or one around its `complete`.
+    """Return a pydantic-ai model for any LLM: its own, that of the LLM it wraps, or one around its `complete`.
 
-    `on_text` is called with each piece of text that the model writes, as it comes.
+    `on_text` is called with each piece of text as the model writes it.
     """
     if isinstance(llm, HasAgentModel):
         return llm.as_agent_model(on_text=on_text)
@@ -53,9 +53,9 @@ def as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
 
 
 def wrap_as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
-    """Return a pydantic-ai model around `llm.complete`: the prompt describes the tools, and a JSON reply calls one.
+    """Return a pydantic-ai model around `llm.complete`, or around `llm.stream` with `on_text`.
 
-    Any other reply is the answer. With `on_text` it is around `llm.stream`.
+    The prompt describes the tools. A JSON reply calls one; any other reply is the answer.
     """
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models.function import FunctionModel
@@ -81,7 +81,7 @@ def wrap_as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
 
 
 def _stream_turn(llm: LLM, prompt: str, system: str, max_tokens: int, on_text: OnText) -> str:
-    """Return the whole turn; `on_text` is called with each piece of the answer in it."""
+    """Return the whole turn, passing each piece of its answer to `on_text`."""
     turn, text = TurnText(), ""
     for piece in llm.stream(prompt, system=system, max_tokens=max_tokens):
         text += piece
@@ -91,7 +91,6 @@ def _stream_turn(llm: LLM, prompt: str, system: str, max_tokens: int, on_text: O
 
 
 def _select_tools(info: "AgentInfo", choice: object) -> list[dict[str, Any]]:
-    """Select the tools that may be called now, in OpenAI's format."""
     return [
         {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
         for tool in info.function_tools
@@ -100,7 +99,7 @@ def _select_tools(info: "AgentInfo", choice: object) -> list[dict[str, Any]]:
 
 
 def _write_prompt(messages: "list[ModelMessage]", instructions: str, tools: list[dict[str, Any]]) -> tuple[str, str]:
-    """Return the system prompt and the prompt; a single message is the prompt itself, several are a transcript."""
+    """Return the system prompt and the prompt: the text of a single message, or a transcript of several."""
     first = [{"role": "system", "content": instructions}] if instructions else []
     plain = render_tools_as_text([*first, *_to_openai_messages(messages)], tools)
     system = "\n\n".join(message["content"] for message in plain if message["role"] == "system")
@@ -131,7 +130,6 @@ def _to_openai_messages(messages: "list[ModelMessage]") -> list[dict[str, Any]]:
 
 
 def _parse_reply(text: str, tools: set[str]) -> "ModelResponsePart":
-    """Parse a call of one of the tools, or the answer."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     found = JSON_OBJECT.search(text) if tools else None

@@ -1,4 +1,4 @@
-"""A language model with a disk cache: answers are kept in a file, so that no request is paid for twice."""
+"""A language model with a disk cache, so that no request is paid for twice."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,10 @@ from clew.drivers.llm.requests import CompletionRequest, make_requests
 
 
 class CachedLLM:
-    """Another LLM, with its answers kept in a file by model, system, prompt, max_tokens and temperature.
+    """A wrapper of an LLM that caches answers in a file, by model, system, prompt, max_tokens and temperature.
 
-    Any number of threads and processes may share the file. Each answer is stored as it arrives, so that interrupted
-    work continues where it stopped. Failures and empty answers are not stored.
+    Threads and processes may share the file. Each answer is stored as it arrives, so that interrupted work resumes
+    where it stopped. Failures and empty answers are not cached.
     """
 
     def __init__(self, llm: LLM, path: str | Path) -> None:
@@ -35,16 +35,16 @@ class CachedLLM:
 
     @property
     def usage(self) -> Usage:
-        """The usage of all calls so far; every answer is counted either in `calls` or in `cached`."""
+        """The usage of all calls so far; every answer counts either in `calls` or in `cached`."""
         return self._llm.usage + Usage(cached=self._cached)
 
     @property
     def wrapped(self) -> LLM:
-        """The model itself, for an agent, whose turns are not cached."""
+        """The inner model, for agents, whose turns are not cached."""
         return self._llm
 
     def clear_cache(self) -> int:
-        """Delete all answers in the file; return how many there were."""
+        """Delete all cached answers; return how many there were."""
         return self._cache.clear()
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
@@ -72,7 +72,7 @@ class CachedLLM:
 
         def answer_and_store(request: CompletionRequest) -> str | LLMFailure:
             answer = complete_or_failure(partial(self._complete, request))
-            # Not inside complete_or_failure: a file that cannot be written is no prompt's failure, and ends the work
+            # Outside complete_or_failure: an unwritable file is not the failure of one prompt. It must end the work
             # before more is paid.
             if isinstance(answer, str):
                 self._store(request, answer)
@@ -89,7 +89,7 @@ class CachedLLM:
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """Return the cached answer in one piece, or the model's in several; that one is stored once it is complete."""
+        """Return the cached answer in one piece, or stream the model's answer and cache it once complete."""
         return self._stream(CompletionRequest(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:

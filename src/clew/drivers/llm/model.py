@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def make_model(name: str, *, url: str = "", api_key: str = "") -> "Model":
-    """Make the model of that name; with a url, the model of that name at an OpenAI-compatible address."""
+    """Make a pydantic-ai model by name; with a url, a model at an OpenAI-compatible address."""
     try:
         import pydantic_ai.models
     except ImportError as error:
@@ -74,7 +74,7 @@ def make_model(name: str, *, url: str = "", api_key: str = "") -> "Model":
 
 
 def check_url(url: str) -> None:
-    """Raise SettingsError unless the url is a plain web address: a key in it would be logged with every request."""
+    """Raise SettingsError unless the url is a plain web address: a key in it would appear in every log line."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -93,21 +93,21 @@ def _make_openai_compatible_model(url: str, name: str, api_key: str) -> "Model":
     from pydantic_ai.providers.ollama import OllamaProvider
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    # Only these prefixes are removed: the name of a served model may contain a colon (llama3:8b).
+    # Remove only these prefixes: the name of a served model may contain a colon (llama3:8b).
     kind, _, rest = name.partition(":")
     # A key in the environment belongs to another address and is never sent to this one.
     key = api_key or PLACEHOLDER_KEY
     if kind == "ollama" and rest:
         return OllamaModel(rest, provider=OllamaProvider(base_url=url, api_key=key))
     model = rest if kind in ("openai", "openai-chat") and rest else name
-    # OpenAI itself wants `max_completion_tokens`; every other server of its protocol knows `max_tokens`.
+    # OpenAI itself requires `max_completion_tokens`; all compatible servers know `max_tokens`.
     is_openai = (urlsplit(url).hostname or "").endswith(("openai.com", "openai.azure.com"))
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=is_openai)
     return OpenAIChatModel(model, provider=OpenAIProvider(base_url=url, api_key=key), profile=profile)
 
 
 def _require_finish_reason(model: "Model") -> "Model":
-    """Return the model, set to reject a stream that ends without a finish reason: it may be half an answer."""
+    """Make an OpenAI model reject a stream without a finish reason, which may be half an answer; return the model."""
     from pydantic_ai.models.openai import OpenAIChatModel
 
     if isinstance(model, OpenAIChatModel):
@@ -148,10 +148,10 @@ def _to_clew_error(name: str, error: Exception) -> ClewError:
 
 
 class ModelLLM(LLM):
-    """Answers from a model by its name (`openai:gpt-4o-mini`, `anthropic:…`, `ollama:…`), or by name and address.
+    """A language model by name (`openai:gpt-4o-mini`, `anthropic:…`, `ollama:…`), or by name and address.
 
     A request is retried up to `retries` times while the provider is rate limited, failing, slow or unreachable.
-    `timeout` is in seconds, per request. It works from any thread, inside a running event loop and after a fork.
+    `timeout` is in seconds per request. Works from any thread, inside a running event loop and after a fork.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class ModelLLM(LLM):
         max_concurrent: int = 8,
         count: Callable[[str], int] = estimate_tokens,
     ) -> "ModelLLM":
-        """Return a ModelLLM around a pydantic-ai model that `build` makes, now and again after a fork."""
+        """Return a ModelLLM around the pydantic-ai model that `build` makes, called now and again after a fork."""
         llm = cls.__new__(cls)
         llm._initialize(build, name, "", timeout=timeout, retries=retries, max_concurrent=max_concurrent)
         llm._count_tokens = count
@@ -211,8 +211,8 @@ class ModelLLM(LLM):
         self._build = build
         self._timeout = timeout
         self._max_attempts = retries + 1
-        self._model = build()  # here, so that a wrong name fails early
-        own_key = getattr(getattr(self._model, "client", None), "api_key", "")  # the environment's, if none was given
+        self._model = build()  # now, so that a wrong name fails early
+        own_key = getattr(getattr(self._model, "client", None), "api_key", "")  # from the environment if none was given
         self._scrub = Scrubber([api_key, own_key] if isinstance(own_key, str) else [api_key])
         self._limit = ConcurrencyLimit(max_concurrent)
         self._count_tokens: Callable[[str], int] = estimate_tokens
@@ -225,7 +225,7 @@ class ModelLLM(LLM):
 
     @property
     def name(self) -> str:
-        """The model's name, with its address if one was given: the same name elsewhere may be another model."""
+        """The model's name, with its address if one was given: elsewhere the name may mean another model."""
         return self._name
 
     @property
@@ -234,7 +234,7 @@ class ModelLLM(LLM):
         return self._usage
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
-        """Return the model's answer, which may be empty, cut off at `max_tokens`."""
+        """Return the model's answer, possibly empty, cut off at `max_tokens`."""
         request = CompletionRequest(prompt, system, max_tokens, temperature)
         return self._retry(lambda: self._complete_once(request))
 
@@ -245,13 +245,13 @@ class ModelLLM(LLM):
         return self._stream(CompletionRequest(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:
-        """Count the tokens in a text; an estimate for hosted models, whose tokenizer is not known."""
+        """Count the tokens in a text; an estimate for hosted models, whose tokenizer is unknown."""
         return self._count_tokens(text)
 
     def as_agent_model(self, *, on_text: Callable[[str], None] | None = None) -> "Model":
         """Return a pydantic-ai model with its own connections; its calls add to `usage`.
 
-        With `on_text` it streams its turns, and calls it with each piece of text.
+        With `on_text` it streams its turns and passes each piece of text to `on_text`.
         """
         from clew.drivers.llm.retrying import RetryingModel
 
@@ -267,7 +267,7 @@ class ModelLLM(LLM):
         )
 
     def _stream(self, request: CompletionRequest) -> Iterator[str]:
-        finish: list[str] = []  # filled in the other thread at the end
+        finish: list[str] = []  # filled by the other thread at the end
         first, rest = self._retry(lambda: self._start_stream(request, finish))
         given = len(first)
         with closing(rest):
@@ -285,7 +285,7 @@ class ModelLLM(LLM):
         raise DriverFailed(f"the answer broke off after {given} characters, which are kept: {text}")
 
     def _retry(self, attempt: Callable[[], T]) -> T:
-        """Return the result of the first attempt that succeeds, or DriverFailed after the last."""
+        """Return the result of the first successful attempt; DriverFailed after the last."""
         attempts = 0
         try:
             for trial in iterate_attempts(self._max_attempts):
@@ -294,7 +294,7 @@ class ModelLLM(LLM):
                     return attempt()
         except AttemptFailed as failure:
             text = str(failure) if attempts == 1 else f"{failure} (tried {attempts} times)"
-        raise DriverFailed(text)  # outside of `except`, so that no earlier error, which may hold the key, is chained
+        raise DriverFailed(text)  # outside `except`, so that no earlier error is chained: it may contain the key
 
     def _complete_once(self, request: CompletionRequest) -> str:
         try:
@@ -308,13 +308,13 @@ class ModelLLM(LLM):
         raise failure
 
     def _start_stream(self, request: CompletionRequest, finish: list[str]) -> tuple[str, Generator[str, None, None]]:
-        """Return the first piece (empty where there is none) and the rest; `finish` gets why the reply ended."""
+        """Return the first piece ("" if there is none) and the rest; append the finish reason to `finish`."""
         pieces = self._read_pieces(request, finish)
         return next(pieces, ""), pieces
 
     def _read_pieces(self, request: CompletionRequest, finish: list[str]) -> Generator[str, None, None]:
         given: list[str] = []
-        used: list[RequestUsage] = []  # filled in the other thread when the answer is complete
+        used: list[RequestUsage] = []  # filled by the other thread when the answer is complete
         try:
             for piece in self._get_loop().iterate(
                 self._send_streaming(request, used, finish), is_cancelled=is_cancelled
@@ -325,14 +325,14 @@ class ModelLLM(LLM):
         except Exception as error:
             failure = self._to_attempt_failed(error)
         finally:
-            if given or used:  # also where it broke off or the reader stopped: it is paid for
+            if given or used:  # even if it broke off or the reader stopped: it must be paid for
                 self._record_response_usage(used[0] if used else None, request, "".join(given))
         raise failure
 
     async def _send(self, request: CompletionRequest) -> "ModelResponse":
         from pydantic_ai.direct import model_request
 
-        # A timeout of the whole request: a server that sends byte by byte never exceeds the client's own.
+        # A timeout for the whole request: a server that sends byte by byte never exceeds the client's own.
         async with self._limit, asyncio.timeout(self._timeout):
             return await model_request(
                 self._model, [_to_model_request(request)], model_settings=self._make_model_settings(request)
@@ -372,7 +372,7 @@ class ModelLLM(LLM):
         return to_attempt_failed(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
 
     def _record_response_usage(self, usage: "RequestUsage | None", request: CompletionRequest, answer: str) -> None:
-        """Record the usage of an answer: as the provider reports it, else an estimate."""
+        """Record the usage of an answer as the provider reports it, else an estimate."""
         if usage is not None and (usage.input_tokens or usage.output_tokens):
             used = Usage(1, usage.input_tokens, usage.output_tokens)
         else:
@@ -385,12 +385,12 @@ class ModelLLM(LLM):
             self._usage += used
 
     def _get_loop(self) -> EventLoopThread:
-        """Return the event loop of this process's requests, started when first needed."""
+        """Return the event loop for requests of this process, started on first use."""
         with self._lock:
             if self._loop_thread is None or self._loop_thread.pid != os.getpid():
                 if self._loop_thread is not None:
                     self._model = self._build()  # its connections belong to the parent process
-                    self._limit = ConcurrencyLimit(self._limit.max_concurrent)  # as do the places taken
+                    self._limit = ConcurrencyLimit(self._limit.max_concurrent)  # as do its acquired slots
                 self._loop_thread = EventLoopThread(self._model)
                 weakref.finalize(self, self._loop_thread.close)
             return self._loop_thread

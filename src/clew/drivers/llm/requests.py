@@ -1,4 +1,4 @@
-"""Requests to a language model: validated, limited in number, retried, and their errors explained without keys."""
+"""Requests to a language model: validation, concurrency limit, retries, and error messages without keys."""
 
 import asyncio
 import re
@@ -14,16 +14,16 @@ from clew.core.parallel import is_cancelled
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelHTTPError
 
-POLL_SECONDS = 0.01  # requests take far longer
-MAX_RETRY_AFTER = 60.0  # seconds; a provider that asks for a longer wait is not retried
-MAX_REASON_CHARS = 300  # of the provider's own message
+POLL_SECONDS = 0.01  # negligible: requests take far longer
+MAX_RETRY_AFTER = 60.0  # seconds; no retry if the provider requests a longer wait
+MAX_REASON_CHARS = 300  # of the provider's message
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})  # and every 5xx: the same request may succeed later
 KEY_PATTERN = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf)[-_][\w\-*.]{6,}|(?<=Bearer )\S+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """One prompt with its options."""
+    """A prompt and its options."""
 
     prompt: str
     system: str = ""
@@ -37,14 +37,14 @@ class CompletionRequest:
             raise SettingsError(f"temperature is {self.temperature}; it must be at least 0")
 
     def cache_key(self, model: str) -> str:
-        """Return the cache key of this request, made of all that is sent and of the model."""
+        """Return the cache key of this request to a model, a hash of everything that is sent."""
         return digest("answer", model, self.system, self.prompt, str(self.max_tokens), str(float(self.temperature)))
 
 
 def make_requests(
     prompts: Sequence[str], *, system: str, max_tokens: int, temperature: float
 ) -> list[CompletionRequest]:
-    """Make one request per prompt, in order."""
+    """Make one request per prompt, in order, with the same options."""
     return [CompletionRequest(prompt, system, max_tokens, temperature) for prompt in prompts]
 
 
@@ -70,12 +70,12 @@ class IncompleteStream(Exception):
 
 
 class Scrubber:
-    """Masks secrets in texts; its own repr shows none."""
+    """A function that masks secrets in texts; its repr shows none."""
 
     __slots__ = ("_secrets",)
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first, so that a key that contains another is masked whole; very short ones are no secrets.
+        # The longest first, so that a key that contains another is masked whole. Ignore very short ones.
         self._secrets = sorted({secret for secret in secrets if len(secret) > 3}, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
@@ -85,14 +85,14 @@ class Scrubber:
 
 
 def decide_retry(error: Exception) -> bool | float:
-    """Return the backoff hook of stamina: whether to retry, or after how many seconds."""
+    """Return whether to retry, or after how many seconds; the backoff hook of stamina."""
     if not isinstance(error, AttemptFailed) or not error.is_retryable or is_cancelled():
         return False
     return True if error.retry_after is None else error.retry_after
 
 
 def iterate_attempts(max_attempts: int) -> Any:
-    """Return the attempts of stamina's retry loop, for `for` and `async for`, with growing waits between them."""
+    """Return stamina's retry loop, for `for` and `async for`, with exponential backoff."""
     import stamina
 
     return stamina.retry_context(on=decide_retry, attempts=max_attempts, timeout=None, wait_initial=0.5, wait_max=20.0)
@@ -151,7 +151,7 @@ def _explain_http_status(error: "ModelHTTPError", *, name: str, message: str) ->
 
 
 def _extract_message(body: object) -> str:
-    """Extract the message in the body of an HTTP error, wherever the provider put it."""
+    """Extract the message from the body of an HTTP error, at any of the usual places."""
     while isinstance(body, Mapping):
         body = body.get("error") or body.get("message") or body.get("detail") or ""
     return str(body) if body else ""

@@ -1,6 +1,6 @@
-"""The pydantic-ai model of a ModelLLM for an agent: with the driver's retries, limits, usage and errors.
+"""The pydantic-ai model of a ModelLLM for an agent, with the driver's retries, limits, usage and errors.
 
-Imports pydantic-ai, so it is itself imported only when an agent is run.
+It imports pydantic-ai, so import it only to run an agent.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from clew.drivers.llm.turns import can_stream, extract_event_text
 
 
 class RetryingModel(WrapperModel):
-    """A pydantic-ai model with its own connections, which the agent opens in whatever event loop it runs.
+    """A pydantic-ai model with its own connections, opened in the event loop of the agent.
 
-    With `on_text` its turns are streamed, and `on_text` is called with each piece of text; from a model that cannot
-    stream, with the whole text.
+    With `on_text` it streams its turns and passes each piece of text to `on_text`; if the model cannot stream, the
+    whole text.
     """
 
     # The parameters are the parts of the ModelLLM that made it.
@@ -101,7 +101,7 @@ class RetryingModel(WrapperModel):
                 return
             except AttemptFailed as failure:
                 text = str(failure)
-            except ModelAPIError as error:  # raised in here by whoever reads the stream
+            except ModelAPIError as error:  # thrown into this block by the reader of the stream
                 text = f"the answer broke off: {self._explain(error)}"
         raise DriverFailed(text)
 
@@ -122,10 +122,7 @@ class RetryingModel(WrapperModel):
         parameters: ModelRequestParameters,
         on_text: Callable[[str], None],
     ) -> ModelResponse:
-        """Return the model's turn, passing each piece to `on_text`.
-
-        Once it has begun it is paid for, and not repeated.
-        """
+        """Return the model's turn, passing each piece to `on_text`; never retry once it has begun: it is paid for."""
         given: list[str] = []
         begun = False
         now = asyncio.get_running_loop().time
@@ -146,7 +143,7 @@ class RetryingModel(WrapperModel):
                 return stream.get()
         except Exception as error:
             failure = self._explain(error)
-        except BaseException:  # whoever reads it has stopped
+        except BaseException:  # the reader has stopped
             if begun:
                 self._record_estimate(messages, "".join(given))
             raise
@@ -157,7 +154,7 @@ class RetryingModel(WrapperModel):
         raise failure
 
     def _record_usage(self, response: ModelResponse, messages: list[ModelMessage]) -> None:
-        """Record the usage of a turn: as the provider reports it, else an estimate."""
+        """Record the usage of a turn as the provider reports it, else an estimate."""
         used = response.usage
         if used.input_tokens or used.output_tokens:
             self._on_usage(Usage(1, used.input_tokens, used.output_tokens))

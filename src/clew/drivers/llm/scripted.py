@@ -14,14 +14,14 @@ from clew.core.usage import Usage, record_usage
 from clew.drivers.llm.requests import CompletionRequest, make_requests
 
 ScriptLine = str | DriverFailed
-WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")  # with the space before it, and at the end the space after it
+WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")  # a word with the space before it; the last one also with the space after
 
 
 class ScriptedLLM:
-    """Answers from a function of the prompt, from a list (one per prompt, in order), or always with the same text.
+    """A fake model: answers by a function of the prompt, from a list (one per prompt, in order), or one fixed text.
 
-    A DriverFailed in the list is raised in its turn, and one raised by the function counts as the model's failure; any
-    other exception of the function is a bug in the script and ends even `complete_many`. A token is a word.
+    A DriverFailed in the list is raised in its turn. A DriverFailed of the function counts as the model's failure; any
+    other exception is a bug in the script and ends even `complete_many`. A token is a word.
     """
 
     def __init__(self, answer: Callable[[str], str] | Sequence[ScriptLine], *, name: str = "scripted") -> None:
@@ -46,13 +46,13 @@ class ScriptedLLM:
 
     @property
     def requests(self) -> tuple[CompletionRequest, ...]:
-        """All requests so far in order, failed ones included."""
+        """All requests so far, in order, including failed ones."""
         with self._lock:
             return tuple(self._requests)
 
     @property
     def calls(self) -> int:
-        """How many requests there were, failed ones included."""
+        """The number of requests so far, including failed ones."""
         return len(self._requests)
 
     @property
@@ -95,7 +95,7 @@ class ScriptedLLM:
         yield from WORD.findall(self._answer_request(request, self._take_next_line()))
 
     def _take_next_line(self) -> ScriptLine | None:
-        """Return the next line of the list, the fixed answer, or None where a function answers."""
+        """Return the next line of the list, the fixed answer, or None if a function answers."""
         with self._lock:
             if self._answer_prompt is not None or self._fixed_answer is not None:
                 return self._fixed_answer

@@ -1,7 +1,7 @@
-"""Turns of a model: tool calls for models without them, and the text of a reply while it is being written.
+"""Turns of a model: tool calls for models without native ones, and the text of a reply during streaming.
 
-The prompt describes the tools, and a turn is `{"tool": NAME, "arguments": {…}}` or `{"answer": TEXT}`. Messages and
-tools are in OpenAI's format.
+The prompt describes the tools; a turn is `{"tool": NAME, "arguments": {…}}` or `{"answer": TEXT}`. Messages and tools
+are in OpenAI's format.
 """
 
 import json
@@ -20,14 +20,14 @@ _ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u[0-9a-fA-F]{4}|[^u])")
 _TEXT_BEGINS = re.compile(r"\s*[^\s{`]")
 Message = dict[str, Any]
-MAX_ARGUMENT_CHARS = 200  # of a text argument: small models do not stop by themselves
+MAX_ARGUMENT_CHARS = 200  # of a text argument: small models may never stop by themselves
 TOOL_INSTRUCTIONS = (
     'Call a tool with {"tool": NAME, "arguments": {…}}, or say what you know with {"answer": TEXT}. The tools:'
 )
 
 
 def extract_event_text(event: "ModelResponseStreamEvent") -> str:
-    """Extract the text of a stream event, if any."""
+    """Return the text of a stream event; empty if it has none."""
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
@@ -38,7 +38,7 @@ def extract_event_text(event: "ModelResponseStreamEvent") -> str:
 
 
 def can_stream(model: "Model") -> bool:
-    """Return whether a pydantic-ai model streams; a FunctionModel does only if it was given a function for that."""
+    """Return whether a pydantic-ai model can stream; a FunctionModel needs a `stream_function`."""
     from pydantic_ai.models import Model
     from pydantic_ai.models.function import FunctionModel
 
@@ -48,9 +48,9 @@ def can_stream(model: "Model") -> bool:
 
 
 class TurnText:
-    """The answer in a turn of a model without tool calls of its own, piece by piece as the turn is written.
+    """A streaming parser that extracts the answer from a turn of a model without native tool calls.
 
-    A turn is plain text, `{"answer": TEXT}`, or a tool call, which says nothing.
+    A turn is plain text, `{"answer": TEXT}`, or a tool call, which has no answer text.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class TurnText:
         self._state = "start"  # then "text", "answer" or "silent"
 
     def feed(self, piece: str) -> str:
-        """Return the text that the next piece of the turn adds to the answer."""
+        """Take the next piece of the turn and return the answer text that it adds."""
         self._waiting += piece
         if self._state == "start":
             if begun := _ANSWER.match(self._waiting):
@@ -73,7 +73,7 @@ class TurnText:
         return said
 
     def _decode(self) -> str:
-        """Return the whole characters of the JSON string so far; the rest waits for its end."""
+        """Decode the complete characters of the JSON string so far; keep an unfinished escape for later."""
         said, at = "", 0
         while at < len(self._waiting):
             if self._waiting[at] == '"':
@@ -84,7 +84,7 @@ class TurnText:
             elif escape := _ESCAPE.match(self._waiting, at):
                 text = escape.group()
                 if re.fullmatch(r"\\u[dD][89abAB]..", text) and len(self._waiting) - at < 12:
-                    break  # half of a pair: the other half may follow
+                    break  # half of a surrogate pair: the other half may follow
                 said, at = said + json.loads(f'"{text}"'), escape.end()
             else:
                 break
@@ -93,7 +93,7 @@ class TurnText:
 
 
 def render_tools_as_text(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """Render the messages as plain text, with calls and results written out and the tools in the system message."""
+    """Render messages as plain text, with tool calls and results written out and the tools in the system message."""
     names: dict[str, str] = {}
     plain: list[Message] = []
     for message in messages:
@@ -117,7 +117,7 @@ def render_tools_as_text(messages: Sequence[Mapping[str, Any]], tools: Sequence[
 
 
 def build_turn_schema(tools: Sequence[Mapping[str, Any]], *, may_answer: bool) -> dict[str, Any]:
-    """Build the JSON schema of a turn, for models with a grammar; without `may_answer` a tool must be called."""
+    """Build the JSON schema of a turn for constrained decoding; without `may_answer` a tool must be called."""
     schemas = [
         _build_object_schema({"tool": {"const": tool["name"]}, "arguments": _build_argument_schema(tool)})
         for tool in tools
@@ -128,7 +128,7 @@ def build_turn_schema(tools: Sequence[Mapping[str, Any]], *, may_answer: bool) -
 
 
 def parse_turn(text: str) -> Message:
-    """Parse the assistant message of a turn: a tool call or an answer."""
+    """Parse a turn into an assistant message: a tool call or an answer."""
     turn = _parse_json(text)
     if isinstance(turn, dict) and "tool" in turn:
         function = {"name": turn["tool"], "arguments": json.dumps(turn["arguments"])}

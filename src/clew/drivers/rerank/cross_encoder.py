@@ -1,9 +1,9 @@
 """Cross-encoders as ONNX files: a transformer reads the question and a text together and scores how well they fit.
 
-"ms-marco-minilm" from the installed weights, or any model of this kind in a folder. One pair per run (see
-`drivers.onnx`): in a batch, the other texts would change a score by 0.12 on average and up to 0.6, with scores from
--11 to 11. It is also the fastest: in batches sorted by length, a pair takes 3 % more work among 4, 30 % more among 16
-and twice as much among 100.
+"ms-marco-minilm" from the installed weights, or any cross-encoder in a folder. One pair per run (see `drivers.onnx`):
+in a batch, the other texts would change a score by 0.12 on average and up to 0.6, with scores from -11 to 11. Single
+runs are also fastest: in batches sorted by length, a pair takes 3 % more time among 4, 30 % more among 16 and twice as
+much among 100.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from clew.drivers.onnx import (
 )
 from clew.drivers.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 
-OVERLAP = 64  # tokens that two windows of a long text share at least, so that no sentence is only ever seen cut
+OVERLAP = 64  # minimum tokens that two windows of a long text share, so that each sentence is whole in one of them
 
-# The chance that a text answers is logistic(SCALE · score + OFFSET), as `python -m studies.reranking --calibrate`
-# fits it: over one half for 85 % of the passages that answer and 38 % of those BM25 mistook for it. Flatter than the
-# plain logistic, which is sure of nearly everything.
+# The probability that a text answers is logistic(SCALE · score + OFFSET), fitted by
+# `python -m studies.reranking --calibrate`: over one half for 85 % of the passages that answer, and for 38 % of those
+# that only BM25 ranked high. Flatter than the plain logistic, which is sure of nearly everything.
 SCALE = 0.247
 OFFSET = -0.419
 
@@ -50,9 +50,9 @@ class CrossEncoder:
         self._score_window([], [])  # a model that is not a reranker fails here
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Score how well each text answers, by the model's logit, often negative; a long text has its best window's.
+        """Return the model's logit for each text, often negative; a long text gets that of its best window.
 
-        A query is cut to half of the token limit; its start and its end are kept.
+        A query over half of the token limit loses its middle.
         """
         if not texts:
             return []
@@ -68,11 +68,10 @@ class CrossEncoder:
         return max_score_per_text(scores, [owner for owner, _ in pairs], len(texts))
 
     def calibrate(self, score: float) -> float:
-        """Return the probability that a text of this score answers; it grows with the score."""
+        """Return the probability that a text with this score answers; it grows with the score."""
         return logistic(self._scale * score + self._offset)
 
     def _score_window(self, query: Sequence[int], window: Sequence[int]) -> float:
-        """Return the logit of one pair."""
         ids, types = self._template.encode_pair(query, window)
         output = self._model.run(ids, types, output=self._model.outputs[0])
         if output.size != 1:
@@ -93,7 +92,7 @@ def make_ms_marco_minilm(config: RerankerConfig) -> CrossEncoder:  # noqa: ARG00
 
 
 def make_cross_encoder(config: RerankerConfig) -> CrossEncoder:
-    """Make the reranker "onnx:FOLDER". Its scores are taken as logits, as such models are trained."""
+    """Make the reranker "onnx:FOLDER". Its scores must be logits, as usual for cross-encoders."""
     _, _, folder = config.name.partition(":")
     if not folder:
         raise SettingsError(

@@ -16,18 +16,18 @@ from clew.drivers.http import JsonEndpoint
 from clew.drivers.tokenizer import replace_surrogates
 from clew.drivers.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 
-MAX_DOCUMENTS = 100  # in one request: Cohere bills them as one search
-MAX_TEXTS = 32  # in one request: the default limit of text-embeddings-inference
-BYTES_PER_TOKEN = 3  # low for prose, so that a window fits the model; the server's tokenizer is not known here
+MAX_DOCUMENTS = 100  # per request: Cohere bills them as one search
+MAX_TEXTS = 32  # per request: the default limit of text-embeddings-inference
+BYTES_PER_TOKEN = 3  # low for prose, so that a window fits the model; the server's tokenizer is unknown
 SPECIAL_TOKENS = 8  # that the server may add to a pair
-OVERLAP = 64  # tokens that two windows of a long text share at least
+OVERLAP = 64  # minimum tokens that two windows of a long text share
 MAX_CONCURRENT = 4  # requests
 
-MakeBody = Callable[[str, Sequence[str]], dict[str, Any]]  # the request for a query and a batch of texts
+MakeBody = Callable[[str, Sequence[str]], dict[str, Any]]  # makes the request for a query and a batch of texts
 
 
 class HttpReranker:
-    """The scores of a server that answers `POST {url}/rerank`."""
+    """A reranker on a server that answers `POST {url}/rerank`."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class HttpReranker:
         return f"HttpReranker({self._model!r} at {self._endpoint.host})"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Score how well each text answers, on the server's scale; a long text has the score of its best window.
+        """Score how well each text answers, on the server's scale; a long text gets the score of its best window.
 
-        A query is cut to half of the token limit; its start and its end are kept.
+        A query over half of the token limit loses its middle.
         """
         max_bytes = (self.max_tokens - SPECIAL_TOKENS) * BYTES_PER_TOKEN
         query = replace_surrogates(query)
@@ -79,7 +79,7 @@ class HttpReranker:
         return max_score_per_text(scores, [owner for owner, _ in pieces], len(texts))
 
     def calibrate(self, score: float) -> float:
-        """Return the score itself if the server gives probabilities; its logistic once a score was outside 0 to 1."""
+        """Return the score as a probability, or its logistic once any score of the server was outside 0 to 1."""
         return logistic(score) if self._gives_logits else min(max(score, 0.0), 1.0)
 
     def _score_pieces(self, query: str, pieces: Sequence[str]) -> list[float]:
@@ -126,7 +126,7 @@ class HttpReranker:
 
 
 def make_http_reranker(config: RerankerConfig) -> HttpReranker:
-    """Make the reranker "http:MODEL", at the address in the settings."""
+    """Make the reranker "http:MODEL" at the address in the settings."""
     _, _, model = config.name.partition(":")
     if not model:
         raise SettingsError("reranker.name is 'http:'; add the model, as in http:rerank-v3.5")
@@ -140,13 +140,12 @@ def _make_texts_body(query: str, batch: Sequence[str]) -> dict[str, Any]:
 
 
 def _estimate_chars(text: str, max_bytes: int) -> int:
-    """Estimate the number of characters that have about `max_bytes`, at the mean of the text."""
+    """Estimate how many characters take `max_bytes`, from the text's mean bytes per character."""
     size = len(text.encode())
     return len(text) if size <= max_bytes else max(1, max_bytes * len(text) // size)
 
 
 def _split_text(text: str, max_bytes: int) -> list[str]:
-    """Return the text in overlapping windows of about `max_bytes`."""
     room = _estimate_chars(text, max_bytes)
     overlap = _estimate_chars(text, OVERLAP * BYTES_PER_TOKEN)
     return [text[window] or " " for window in split_windows(len(text), room, overlap)]  # servers reject an empty text

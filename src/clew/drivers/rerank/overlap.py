@@ -1,7 +1,7 @@
 """A reranker without a model: the share of the query's terms that a text contains.
 
-It knows no meaning, and all terms weigh the same. It is for tests and for machines without the weights, and gives the
-same scores in every process and on every platform.
+For tests and for machines without model weights: it ignores meaning, weighs all terms alike, and gives the same scores
+in every process and on every platform.
 """
 
 from collections.abc import Sequence, Set
@@ -18,12 +18,12 @@ _COMMON = FUNCTION_WORDS[LANGUAGE]
 
 
 class OverlapReranker:
-    """Scores the terms that a query and a text share, from 0 for none to 1 for all, in the order of the query."""
+    """A reranker by shared terms, from 0 for none to 1 for all terms in the order of the query."""
 
     name = "overlap"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return for each text the share of the query's terms in it and, with less weight, of its word pairs."""
+        """Return, for each text, the share of the query's terms and, with less weight, word pairs that it has."""
         query_terms, phrases = extract_terms(query, language=LANGUAGE).keys(), _find_phrases(query)
         return [_score_text(query_terms, phrases, text) for text in texts]
 

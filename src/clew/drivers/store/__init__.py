@@ -1,1 +1,1 @@
-"""The stores: what they share (BM25, columns, checks, order), and one folder for each."""
+"""The stores: shared parts (BM25, rows, checks, verbs), and one folder for each backend."""

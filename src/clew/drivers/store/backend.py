@@ -1,6 +1,6 @@
-"""What a database brings to the store: rows, transactions, named values and an index; it knows nothing of documents.
+"""The interface of a database to the store: rows, transactions, named values and an index, but no documents.
 
-`Store` decides every verb over these few methods, so all backends behave alike; `tests/contracts` says what they owe.
+`Store` implements every verb over these few methods, so all backends behave alike; `tests/contracts` checks them.
 """
 
 import json
@@ -23,14 +23,14 @@ from clew.core.stored import Hashes, PackedTerms, StagedModel
 from clew.core.types import Matrix, Vector
 
 DOCUMENT, PIECE, CHUNK, BLOCK, STAGED = 1, 2, 3, 4, 5
-Row = dict[str, Any]  # by the name of the column; what is missing is null
-Columns = tuple[Any, ...]  # of a row, in the order in which they were asked for
+Row = dict[str, Any]  # by column name; a missing column is null
+Columns = tuple[Any, ...]  # of a row, in the requested order
 Key = tuple[Any, ...]
 Operator = Literal["in", "<", ">"]
 T = TypeVar("T")
-# The columns of each kind of row. `facets` is a JSON list when it is added, `terms`, `counts` and `vector` are arrays,
-# all else is a number, a text or None. `doc` is the number of a document's row. `pending` is 1 where a vector is still
-# to be made, else null. Rows are found by columns in INDEXED.
+# The columns of each kind of row. `facets` is added as a JSON list; `terms`, `counts` and `vector` are arrays; all
+# others are a number, a text or None. `doc` is the row number of a document. `pending` is 1 if the vector is yet to be
+# made, else null. Queries select by the columns in INDEXED.
 COLUMNS: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: (
         *("row", "id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta"),
@@ -68,18 +68,18 @@ _TESTS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is said of the whole collection; every change makes it anew."""
+    """The state of the whole collection; every change replaces it."""
 
     embedder: str
     dim: int
     change: int = 0
     documents: int = 0
     chunks: int = 0
-    length: int = 0  # of all chunks in terms
-    last: int = 0  # the greatest number of a row so far
-    pending: int = 0  # chunks whose vector is still to be made
+    length: int = 0  # of all chunks, in terms
+    last: int = 0  # the greatest row number so far
+    pending: int = 0  # chunks without a vector yet
     staged: StagedModel | None = None
-    version: int = 0  # of the backend: another one if anything changed, even where the change number stays
+    version: int = 0  # of the backend: changes with every write, even if the change number stays
 
     @property
     def average_length(self) -> float:
@@ -87,7 +87,7 @@ class Head:
         return self.length / self.chunks if self.chunks else 0.0
 
     def swap_models(self, change: int) -> Self | None:
-        """Return the next head, with the staged model in use; None after another change, or if no model is staged."""
+        """Return the next head, with the staged model active; None if the change number differs or none is staged."""
         if self.change != change or self.staged is None:
             return None
         model, before = self.staged, StagedModel(self.embedder, self.dim, was_used=True)
@@ -96,10 +96,10 @@ class Head:
 
 @dataclass(slots=True)
 class Select:
-    """Rows of a kind for which all of the conditions hold, and one of the alternatives of a filter if there are any.
+    """A query for rows of a kind that fulfil all conditions and, with a filter, one of its alternatives.
 
-    order: The column by which they come, "-" before it for the greatest first; "" for any order.
-    limit: How many of them at most, the first in this order.
+    order: The column to sort by, with "-" before it for descending; "" for any order.
+    limit: The maximum number of rows, after sorting.
     """
 
     kind: int
@@ -110,7 +110,7 @@ class Select:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row can be meant."""
+        """Whether no row can match."""
         return self.alternatives == () or any(op == "in" and not given for _, op, given in self.where)
 
     @property
@@ -119,20 +119,20 @@ class Select:
         return self.alternatives is not None and not any(each.is_empty for each in self.alternatives)
 
     def get_values(self, column: str) -> Collection[Any] | None:
-        """Return the values that a column may have; None if any."""
+        """Return the values that a column may have; None for any value."""
         return next((given for name, op, given in self.where if op == "in" and name == column), None)
 
     def admits(self, row: Mapping[str, Any]) -> bool:
-        """Return whether the conditions hold for a row of the kind, whatever the alternatives."""
+        """Return whether a row of the kind fulfils the conditions; ignores the alternatives."""
         return all(_TESTS[op](row.get(name), given) for name, op, given in self.where)
 
     def admits_facets(self, facets: str) -> bool:
-        """Return whether facets fulfil one of the alternatives, whatever the time."""
+        """Return whether facets fulfil one of the alternatives; ignores the time."""
         present = frozenset(json.loads(facets))
         return any(each.admits_facets(present) for each in self.alternatives or ())
 
     def choose(self, rows: Iterable[Row]) -> list[Row]:
-        """Choose the rows that are meant, of rows of the kind as they were added; for a backend that has no queries."""
+        """Choose the matching rows from rows of the kind as they were added, for a backend without queries."""
         return self.arrange(row for row in rows if self.admits(row) and self._admits_filter(row))
 
     def _admits_filter(self, row: Mapping[str, Any]) -> bool:
@@ -142,7 +142,7 @@ class Select:
         return any(each.admits_facets(present) and each.admits_time(seconds) for each in self.alternatives or ())
 
     def arrange(self, rows: Iterable[Row]) -> list[Row]:
-        """Arrange rows in the order that is asked for, as many as are."""
+        """Sort rows by `order`, and cut them to `limit`."""
         found = list(rows)
         if self.order:
             name = self.order.removeprefix("-")
@@ -151,13 +151,13 @@ class Select:
 
 
 def select(kind: int, alternatives: Sequence[Condition] | None = None, **columns: Collection[Any]) -> Select:
-    """Select rows of a kind whose columns have one of the given values each."""
+    """Make a Select of the rows of a kind in which each column has one of its given values."""
     where = tuple([(name, "in", values) for name, values in columns.items()])
     return Select(kind, where, None if alternatives is None else tuple(alternatives))  # type: ignore[arg-type]
 
 
 def named_documents(alternatives: Sequence[Condition]) -> set[str] | None:
-    """Return the ids of the only documents that a filter can admit; None if it names none."""
+    """Return the ids of the documents that a filter names, the only ones that it can admit; None if it names none."""
     named = [find_named_documents(each) for each in alternatives]
     return None if None in named else {doc_id for each in named for doc_id in each or ()}
 
@@ -167,20 +167,20 @@ class Snapshot(Protocol):
 
     @property
     def head(self) -> Head:
-        """What is said of the whole."""
+        """The head as of this state."""
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """Find the named columns of the rows that are meant, in this order.
+        """Find the named columns, in this order, of the selected rows.
 
-        CollectionDamaged if `facets`, `vector`, `terms` or `counts` is asked for and not as written, ModelSwitched if
-        `vector` is, and is of another model by now.
+        CollectionDamaged if a requested `facets`, `vector`, `terms` or `counts` is corrupt; ModelSwitched if `vector`
+        is requested and the collection has been switched to another model.
         """
 
 
 class Transaction:
-    """A transaction that is being decided: the rows of a snapshot by name, with its own changes over them.
+    """An open transaction: the rows of a snapshot, overlaid with its own changes.
 
-    always: Columns that every row is to have besides those that are asked for.
+    always: Columns to read for every row in addition to the requested ones.
     """
 
     def __init__(self, snapshot: Snapshot, always: Sequence[str] = ()) -> None:
@@ -190,11 +190,11 @@ class Transaction:
         self.removed: dict[Key, Row] = {}
         self.added: dict[Key, Row] = {}
         self.filled: dict[Key, Row] = {}
-        self._added_by: dict[tuple[int, str], dict[Any, dict[Key, Row]]] = {}  # as far as it was asked for
+        self._added_by: dict[tuple[int, str], dict[Any, dict[Key, Row]]] = {}  # indexes of `added`, built on demand
         self._ahead: dict[tuple[int, str], tuple[frozenset[str], Mapping[Any, list[Row]]]] = {}
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """Find the rows that are meant, as they will be, each with `kind`, its key and at least the named columns."""
+        """Find the selected rows, including uncommitted changes, each with `kind`, its key and the named columns."""
         if wanted.is_empty:
             return []
         kind = wanted.kind
@@ -206,12 +206,12 @@ class Transaction:
         return wanted.arrange(kept) if kept else []
 
     def find_one(self, wanted: Select, columns: Sequence[str]) -> Row | None:
-        """Find the row that is meant, if there is one."""
+        """Find the first selected row, or None."""
         found = self.find(wanted, columns)
         return found[0] if found else None
 
     def read_ahead(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """Read the rows of a condition of one column at once; `find` then has those of each value without another."""
+        """Read the rows for all values of one column in one query, so that `find` needs no query for any of them."""
         found = self.find_stored(wanted, columns)
         ((name, _, given),) = wanted.where
         by_value: dict[Any, list[Row]] = {value: [] for value in given}
@@ -221,7 +221,7 @@ class Transaction:
         return found
 
     def find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Row]:
-        """Find the rows that are meant, as they are; they are never changed."""
+        """Find the selected rows as stored, without uncommitted changes. Do not modify them."""
         if wanted.is_empty:
             return []
         kind, names = wanted.kind, tuple(dict.fromkeys((*KEYS[wanted.kind], *columns, *self._always)))
@@ -237,7 +237,7 @@ class Transaction:
                 and read.issuperset([*columns, *(n for n, _, _ in wanted.where)])
             ):
                 return [row for each in dict.fromkeys(given) for row in known[each] if wanted.admits(row)]
-        if wanted.limit is not None and self.removed:  # some of the first may go
+        if wanted.limit is not None and self.removed:  # some of the first may be removed
             wanted = replace(wanted, limit=wanted.limit + len(self.removed))
         return self.find_stored(wanted, columns)
 
@@ -262,17 +262,17 @@ class Transaction:
         return self._last
 
     def number_from(self, last: int) -> None:
-        """Let new rows be numbered after this one, if it is not before the last."""
+        """Raise the last row number to at least `last`; new rows are numbered after it."""
         self._last = max(self._last, last)
 
     def fill(self, rows: Iterable[Row]) -> None:
-        """Give rows that are pending their vector; a backend changes only `vector`, `print` and `pending` of them."""
+        """Set the vectors of pending rows; a backend changes only their `vector`, `print` and `pending`."""
         for row in rows:
             self.filled[key_of(row["kind"], row)] = row
             self._pending -= row["kind"] == CHUNK
 
     def remove(self, rows: Iterable[Row]) -> None:
-        """Remove rows that were found here; of a chunk its length, and whether it is pending, have to be known."""
+        """Remove rows found by this transaction; rows of chunks need the columns `length` and `pending`."""
         for row in rows:
             kind = row["kind"]
             key = key_of(kind, row)
@@ -302,11 +302,11 @@ class Transaction:
             self._documents += sign
         elif kind == CHUNK:
             self._chunks += sign
-            self._length += sign * (row["length"] or 0)  # damage may have taken it
+            self._length += sign * (row["length"] or 0)  # null in a damaged row
             self._pending += sign * (row["pending"] == 1)
 
     def finish(self, *, is_change: bool) -> Head | None:
-        """Return the head to commit, with the next change number if this is a change; None if nothing is to commit."""
+        """Return the head to commit, with the next change number if `is_change`; None if there is nothing to commit."""
         if not (self.added or self.removed or self.filled) and self.head == self._snapshot.head:
             return None
         head = self.head
@@ -322,39 +322,39 @@ class Transaction:
 
 
 def key_of(kind: int, row: Mapping[str, Any]) -> Key:
-    """Return the kind of a row and the columns that are its own alone."""
+    """Return the key of a row: its kind and its key columns."""
     names = KEYS[kind]
     return (kind, row[names[0]]) if len(names) == 1 else (kind, row[names[0]], row[names[1]])
 
 
-Values = dict[str, Any]  # values of JSON by name, in the order in which they were added
+Values = dict[str, Any]  # JSON values by name, in the order in which they were added
 
 
 class NamedRows(Protocol):
-    """Small values of a kind that are kept by name beside the content: jobs, sessions, claims, records."""
+    """Small named values of a kind beside the content: jobs, sessions, claims, records."""
 
     def read(self, names: Collection[str] | None = None) -> Values:
-        """Read the values of these names that exist, or all."""
+        """Read the existing values with these names, or all."""
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """Run a transaction that changes the values of these names, or all, in place; it may be run again.
+        """Run a transaction that changes the values with these names, or all, in place; it may be retried.
 
-        No two of a collection and kind run at once, in any process.
+        Transactions on the same collection and kind are serialised across processes.
         """
 
     def purge(self) -> None:
-        """Take from the disk what was deleted or replaced, as far as that is known."""
+        """Overwrite deleted and replaced values on disk, where they are known to remain."""
 
     def clock(self) -> float:
-        """Return the seconds of a clock that all processes share."""
+        """Return the time in seconds of a clock that all processes share."""
 
 
-RowScores = list[tuple[int, float]]  # the numbers of rows and their scores, best first
+RowScores = list[tuple[int, float]]  # row numbers and scores, best first
 
 
 @dataclass(frozen=True, slots=True)
 class RowCandidates:
-    """Candidates by the rows of their chunks; the columns are those of `clew.core.candidates.Candidates`."""
+    """Candidates with the rows of their chunks; for the other fields see `clew.core.candidates.Candidates`."""
 
     rows: list[int]
     ids: list[str]
@@ -368,7 +368,7 @@ class RowCandidates:
 
 
 class Effort(NamedTuple):
-    """How thoroughly vectors are compared: all of them, or by a graph that keeps so many candidates (or its usual)."""
+    """The effort of a vector search: all vectors, or a graph with `breadth` candidates (None: its default)."""
 
     is_exact: bool = False
     breadth: int | None = None
@@ -378,7 +378,7 @@ USUAL: Final = Effort()
 
 
 class Queries(NamedTuple):
-    """Queries that are searched together, a vector and its terms each, what to find for each, and more chunks by id."""
+    """A batch of queries (vectors and terms), the rankings to find for each, and additional chunks by id."""
 
     vectors: Matrix
     terms: Sequence[PackedTerms]
@@ -388,7 +388,7 @@ class Queries(NamedTuple):
 
 
 class Ranks(Protocol):
-    """Finds rows by vector and by terms. It follows the change number: at least up to the given head."""
+    """A search for rows by vector and by terms, at least as current as the given head."""
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """Find the k chunks of greatest cosine, best first, ties by id."""
@@ -398,19 +398,19 @@ class Ranks(Protocol):
 
 
 class Index(Ranks, Protocol):
-    """All that is searched in a collection."""
+    """The searches of a collection."""
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """Find the k documents whose own vector has the greatest cosine, best first, ties by id; return their ids."""
+        """Find the k documents whose summary has the greatest cosine: (id, cosine), best first, ties by id."""
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """Count the chunks that have each of the terms, up to `at_most`."""
+        """Count, for each term, the chunks that have it, up to `at_most`."""
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of the chunks that exist among the ids, by id."""
+        """Return the vectors of the existing chunks among the ids, by id."""
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """Find what the rankings of each query find, and the chunks as far as they exist, each once."""
+        """Find the distinct chunks of the rankings of each query, and the existing chunks among the given ids."""
 
 
 class Backend(Protocol):
@@ -418,77 +418,77 @@ class Backend(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """The location, for messages."""
 
     @property
     def dim(self) -> int:
-        """The width of the vectors in use."""
+        """The dimension of the active vectors."""
 
     @property
     def index(self) -> Index:
-        """What searches the chunks."""
+        """The index that searches the chunks."""
 
     @property
     def remedy_unreadable(self) -> Remedy:
         """The remedy for tables that cannot be read to their end, if there is one."""
 
     def head(self) -> Head:
-        """Return what is said of the whole, at next to no cost; ModelSwitched if the vectors are of another model."""
+        """Return the head, at next to no cost; ModelSwitched if the vectors are of another model."""
 
     def read(self, since: Head | None = None) -> AbstractContextManager[Snapshot]:
-        """Return one state for several reads, the last or any since a head; DriverFailed for a database's errors."""
+        """Open a snapshot, the latest or any at least as new as `since`; DriverFailed for errors of the database."""
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """Run a transaction, committed whole or not at all; it is decided again if others were faster.
+        """Run a transaction and commit it atomically, retrying it if others commit first.
 
-        DriverFailed if the id of an added chunk or document is taken; of a removed row, its staged vector goes too.
+        DriverFailed if the id of an added chunk or document is taken. Removing a row removes its staged vector, too.
         """
 
     def named(self, kind: str) -> NamedRows:
-        """Return the values of a kind."""
+        """Return the named values of a kind."""
 
     def swap_vectors(self, change: int) -> bool:
-        """Exchange the vectors in use with the staged ones, whose model is then in use, as one change.
+        """Swap the active vectors with the staged ones and activate the staged model, as one change.
 
-        False, and nothing happens, if the change number is another by now. Every row that has a vector has a staged
-        one. Whoever has the collection open gets ModelSwitched from then on.
+        Return False, without a change, if the change number is no longer `change`. Every row with a vector must have a
+        staged one. Everybody who has the collection open gets ModelSwitched from then on.
         """
 
     def reopen(self, embedder: Embedder) -> "Backend":
-        """Open the same collection for the model it has by now, in place of this; StoreMismatch if it is another."""
+        """Reopen the collection with the model that it was switched to; StoreMismatch if `embedder` is another."""
 
     def compact(self) -> Purge:
-        """Remove from the disk what deletions left there, to the bytes; return what was done, and what is to do again.
+        """Remove the bytes of deleted rows from the disk; return what was done and what must be repeated.
 
         Others may read and write meanwhile, or wait for it.
         """
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Return when all writes are on disk and the index is in its best shape; without a new graph if not asked."""
+        """Write everything to disk and optimise the index; with `with_graph=False`, build no new graph."""
 
     def maintain(self) -> list[str]:
-        """Remove what deleted rows and old versions leave behind, keep up the indexes, and say what was done."""
+        """Remove the remains of deleted rows and old versions, maintain the indexes, and describe what was done."""
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Give free room back to the disk; return what could not be done, None if less than such a share is free."""
+        """Return free space to the file system; return problems, or None if less than `min_share` is free."""
 
     def describe(self) -> tuple[str, int]:
-        """Return the kind of the index that searches, and the bytes on disk."""
+        """Return the kind of the search index, and the bytes on disk."""
 
     def inspect(self, *, is_quick: bool) -> Iterable[Defect]:
-        """Find what is wrong with what no row says: files, indexes, derived things; quickly, without slow checks."""
+        """Find defects outside the rows: in files, indexes and derived data; `is_quick` skips slow checks."""
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
-        """Mend what `inspect` finds, and the rows by `mend`, as one change.
+        """Repair the defects that `inspect` found, and the rows with `mend`, as one change.
 
-        ids: Documents whose chunks are written anew by the next put, even if their `print` is the same.
+        ids: Documents whose chunks the next put must rewrite, even if their `print` is unchanged.
         """
 
     def pack_facets(self, facets: str) -> Any:
-        """Pack a JSON list as what `find` gives as `facets`."""
+        """Convert a JSON list to the form in which `find` returns `facets`."""
 
     def notes(self) -> list[str]:
-        """Return what is beyond the reach of an erasure, as sentences: backups, logs of a server."""
+        """Describe, in sentences, what an erasure cannot reach: backups, logs of a server."""
 
     def close(self) -> None:
         """Release all resources; closing twice is allowed."""

@@ -1,4 +1,4 @@
-"""What a backend need not write: everything that can be made of its rows. It is the base of a store of your own.
+"""The base of custom stores: it implements everything that can be derived from rows.
 
 `BaseBackend` needs four methods: `snapshot` and `commit` for the rows, `read_named` and `write_named` for small values.
 """
@@ -40,25 +40,25 @@ from clew.drivers.store.backend import (
 from clew.drivers.store.embed import check_model_in_use, model_switched_error, other_model_error
 from clew.drivers.store.scan import ScanIndex
 
-MAX_ATTEMPTS: Final = 1000  # of a transaction while others are faster
+MAX_ATTEMPTS: Final = 1000  # of a transaction while others commit first
 REQUIRED: Final = ("snapshot", "commit", "read_named", "write_named")
 
 
 class OwnSnapshot(Protocol):
-    """One state of the database of a user: its head, None where there is no collection yet, and its rows."""
+    """One state of a custom database: its head and its rows."""
 
     @property
     def head(self) -> Head | None:
-        """The head that was committed last."""
+        """The head that was committed last; None if there is no collection yet."""
 
     def find(self, wanted: Select, columns: Sequence[str]) -> Iterable[Row]:
-        """Find the rows that are meant; `wanted.choose(rows)` picks them from all rows of the kind."""
+        """Find the selected rows; `wanted.choose(rows)` picks them from all rows of the kind."""
 
 
 class BaseBackend:
     """A backend over `snapshot`, `commit`, `read_named` and `write_named`; see `Backend`.
 
-    place: Where the collection is, for messages.
+    place: The location of the collection, for messages.
     """
 
     remedy_unreadable: Remedy = ""
@@ -70,16 +70,16 @@ class BaseBackend:
     def __init__(self, place: str) -> None:
         self.place = place
 
-    # -- what a backend writes; errors of the database become DriverFailed
+    # -- the methods to implement; convert errors of the database to DriverFailed
 
     def snapshot(self) -> AbstractContextManager[OwnSnapshot]:
-        """Open one state, which stays as it is while others write."""
+        """Open a snapshot, which does not change while others write."""
         raise NotImplementedError
 
     def commit(self, before: Head | None, head: Head, removed: Collection[Key], added: Mapping[Key, Row]) -> bool:
-        """Remove rows, then add rows, and replace the head: all or nothing.
+        """Remove rows, then add rows, and replace the head, atomically.
 
-        False, and nothing happens, if the head is not `before` by now. Every commit has another `head.version`.
+        Return False, without a change, if the stored head is no longer `before`. Every commit has a new `head.version`.
         """
         raise NotImplementedError
 
@@ -88,18 +88,18 @@ class BaseBackend:
         raise NotImplementedError
 
     def write_named(self, kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-        """Replace the texts of a kind; False, and nothing happens, if they are not `before` by now."""
+        """Replace the texts of a kind; return False, without a change, if the stored ones are no longer `before`."""
         raise NotImplementedError
 
     # -- opening
 
     def read_embedder(self) -> str | None:
-        """Return the name of the embedder that the collection was filled with; None if there is no collection."""
+        """Return the name of the collection's embedder; None if there is no collection."""
         head = self._read_head()
         return head.embedder if head else None
 
     def open(self, embedder: str, dim: int) -> None:
-        """Open the collection for a model, made if there is none; StoreMismatch if it has vectors of another."""
+        """Open or create the collection for a model; StoreMismatch if it has vectors of another model."""
         self.embedder, self.dim, self._is_closed = embedder, dim, False
         self.index = ScanIndex(self.read)
         if self._read_head() is None:
@@ -115,7 +115,7 @@ class BaseBackend:
             return snapshot.head
 
     def reopen(self, embedder: Embedder) -> "Backend":
-        """Open the same collection for the model that it has by now."""
+        """Open the same collection for the model that it was switched to."""
         head = self._read_head() or Head("", 0)
         check_model_in_use(self.place, embedder, head.embedder, head.dim)
         other = copy(self)
@@ -123,13 +123,13 @@ class BaseBackend:
         return other
 
     def close(self) -> None:
-        """Refuse every later use."""
+        """Close the backend; later calls raise DriverFailed."""
         self._is_closed = True
 
     # -- rows
 
     def head(self) -> Head:
-        """Return what is said of the whole."""
+        """Return the head."""
         with self.read() as snapshot:
             self._check_model(snapshot.head)
             return snapshot.head
@@ -144,7 +144,7 @@ class BaseBackend:
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[Snapshot]:
-        """Return one state for several reads."""
+        """Open a snapshot for several reads."""
         self._check_open()
         with self.snapshot() as snapshot:
             if snapshot.head is None:
@@ -152,7 +152,7 @@ class BaseBackend:
             yield _CheckedSnapshot(snapshot, snapshot.head, self._check_model)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """Run a transaction; it is decided again if others were faster."""
+        """Run a transaction, retrying it if others commit first."""
         for _ in range(MAX_ATTEMPTS):
             with self.read() as snapshot:
                 before = snapshot.head
@@ -170,11 +170,11 @@ class BaseBackend:
         raise DriverFailed(f"{self.place}: others changed the collection {MAX_ATTEMPTS} times meanwhile; try again")
 
     def named(self, kind: str) -> NamedRows:
-        """Return the values of a kind."""
+        """Return the named values of a kind."""
         return _OwnNamed(self, kind)
 
     def swap_vectors(self, change: int) -> bool:
-        """Exchange the vectors in use with the staged ones, in one transaction over all rows that have a vector."""
+        """Swap the active vectors with the staged ones, in one transaction over all rows with a vector."""
 
         def swap(tx: Transaction) -> bool:
             head = tx.head.swap_models(change)
@@ -189,7 +189,7 @@ class BaseBackend:
             tx.add({**row, "vector": staged[row["row"]]["vector"], "pending": None} for row in used)
             had = (row for row in used if row["vector"] is not None)
             tx.add({"kind": STAGED, "row": row["row"], "vector": row["vector"]} for row in had)
-            tx.head = replace(head, change=change, pending=tx.head.pending)  # both are counted at the end
+            tx.head = replace(head, change=change, pending=tx.head.pending)  # `finish` counts both
             return True
 
         return self.write(swap)
@@ -201,7 +201,7 @@ class BaseBackend:
     # -- upkeep
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Do nothing: nothing is left to do after a commit."""
+        """Do nothing: a commit leaves nothing to do."""
         self._check_open()
 
     def maintain(self) -> list[str]:
@@ -209,19 +209,19 @@ class BaseBackend:
         return []
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Return None: free room is not known."""
+        """Return None: free space is unknown."""
         return None
 
     def describe(self) -> tuple[str, int]:
-        """Return the kind of the index; the size is not known."""
+        """Return the kind of the index, and 0 for the unknown size."""
         return "exact, by scanning", 0
 
     def compact(self) -> Purge:
-        """Do nothing: whether deleted rows leave bytes behind is not known, as `notes` says."""
+        """Do nothing: it is unknown whether deleted rows leave bytes behind, as `notes` says."""
         return Purge()
 
     def notes(self) -> list[str]:
-        """Return what may be left after an erasure."""
+        """Describe what an erasure may leave behind."""
         return [f"whether deleted rows leave bytes behind in {self.place}, and in its backups, is not known to Clew"]
 
     # -- doctor
@@ -231,28 +231,28 @@ class BaseBackend:
         return ()
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
-        """Mend the rows, and let the chunks of documents be written anew."""
+        """Mend the rows, and make the next put rewrite the chunks of these documents."""
 
         def repair(tx: Transaction) -> None:
             mend(tx)
             docs = [row["row"] for row in tx.find(select(DOCUMENT, id=set(ids)), ("row",))]
             chunks = tx.find(select(CHUNK, doc=docs), COLUMNS[CHUNK])
             tx.remove(chunks)
-            tx.add({**row, "print": 0} for row in chunks)  # no fingerprint is 0, so the next put keeps none
+            tx.add({**row, "print": 0} for row in chunks)  # no fingerprint is 0, so the next put replaces all
 
         self.write(repair, is_change=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckedSnapshot:
-    """The rows of a user's snapshot, with the columns that are asked for; ModelSwitched if vectors are another's."""
+    """A snapshot over a custom one that returns columns; ModelSwitched for vectors of another model."""
 
     snapshot: OwnSnapshot
     head: Head
     check_model: Callable[[Head], None]
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """Find the columns of the rows that are meant."""
+        """Find columns of the selected rows."""
         if wanted.is_empty:
             return []
         if "vector" in columns:
@@ -263,26 +263,26 @@ class _CheckedSnapshot:
 
 
 class NamedTexts:
-    """The values of a kind, kept as texts of JSON; see `NamedRows`. A backend writes `load_texts` and `change`."""
+    """The values of a kind, stored as JSON; see `NamedRows`. A backend implements `load_texts` and `change`."""
 
     def load_texts(self, names: Collection[str] | None = None) -> Mapping[str, str]:
-        """Load the texts of these names that exist, or all, in the order in which they were added."""
+        """Load the existing texts with these names, or all, in the order in which they were added."""
         raise NotImplementedError
 
     def read(self, names: Collection[str] | None = None) -> Values:
-        """Read the values of these names that exist, or all."""
+        """Read the existing values with these names, or all."""
         return {name: json.loads(text) for name, text in self.load_texts(names).items()}
 
     def purge(self) -> None:
-        """Do nothing: nothing is known to be left."""
+        """Do nothing: nothing is known to remain on disk."""
 
     def clock(self) -> float:
-        """Return the seconds of this machine's clock."""
+        """Return the time of this machine's clock in seconds."""
         return time.time()
 
 
 def check_texts(kind: str, rows: Iterable[Sequence[Any]]) -> dict[str, str]:
-    """Return the texts of a kind by name, from rows of name, text and checksum; CollectionDamaged if one is wrong."""
+    """Return texts by name, from rows of (name, text, checksum); CollectionDamaged for a wrong checksum."""
     texts: dict[str, str] = {}
     for name, value, stored in rows:
         checksums.check(f"{name or 'the text'!r} of {kind}", stored, kind, name, value)
@@ -293,7 +293,7 @@ def check_texts(kind: str, rows: Iterable[Sequence[Any]]) -> dict[str, str]:
 def change_texts(
     before: Mapping[str, str], decide: Callable[[Values], T], names: Collection[str] | None = None
 ) -> tuple[T, dict[str, str]]:
-    """Decide on the values of these names, or all; return the result, and all texts after it."""
+    """Run `decide` on the values with these names, or all; return its result, and all texts afterwards."""
     values = {name: json.loads(text) for name, text in before.items() if names is None or name in names}
     others = before.keys() - values.keys()
     result = decide(values)
@@ -308,13 +308,13 @@ class _OwnNamed(NamedTexts):
         self._backend, self._kind = backend, kind
 
     def load_texts(self, names: Collection[str] | None = None) -> Mapping[str, str]:
-        """Load the texts of these names that exist, or all."""
+        """Load the existing texts with these names, or all."""
         self._backend._check_open()
         texts = self._backend.read_named(self._kind)
         return {name: text for name, text in texts.items() if names is None or name in names}
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """Run a transaction that changes the values; it is decided again if others were faster."""
+        """Run a transaction that changes the values, retrying it if others commit first."""
         for _ in range(MAX_ATTEMPTS):
             before = self.load_texts()
             result, after = change_texts(before, decide, names)
@@ -324,7 +324,7 @@ class _OwnNamed(NamedTexts):
 
 
 def check_ids(tx: Transaction) -> None:
-    """Raise DriverFailed if the id of an added document or chunk is taken, or given twice."""
+    """Raise DriverFailed if the id of an added document or chunk is taken or not unique."""
     kept = {(row["kind"], row["id"]) for row in tx.removed.values() if "id" in row}
     added = [(row["kind"], row["id"]) for row in tx.added.values() if row["kind"] in (DOCUMENT, CHUNK)]
     new = set(added) - kept
@@ -340,9 +340,9 @@ def check_ids(tx: Transaction) -> None:
 
 
 def complete_rows(tx: Transaction) -> dict[Key, Row]:
-    """Complete the rows to write: those that are added, and those that get their vector with all else that they have.
+    """Return the complete rows to write: added rows, and stored rows that get their vector.
 
-    The vector of a chunk that only moved is the one that is there.
+    A chunk that only moved keeps its stored vector.
     """
     rows = dict(tx.added)
     for kind in (CHUNK, DOCUMENT):
@@ -359,7 +359,7 @@ def complete_rows(tx: Transaction) -> dict[Key, Row]:
 
 
 def find_lost_vectors(tx: Transaction, before: Head, head: Head) -> list[Row]:
-    """Find the staged vectors that go with a transaction: those of removed rows, or all where none are staged now."""
+    """Find the staged vectors that a transaction deletes: those of removed rows, or all if it ends the staging."""
     if before.staged is None:
         return []
     gone = [key[1] for key in tx.removed if key[0] in (DOCUMENT, CHUNK) and key not in tx.added]

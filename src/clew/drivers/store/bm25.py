@@ -1,8 +1,8 @@
 """BM25, the lexical score of a chunk for the words of a query.
 
-Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), in the form of Lucene: the
-inverse document frequency is always positive, and the constant factor (k1 + 1), which changes no order, is left out.
-All of it is computed from the collection as it is now, so a score never depends on how the collection came to be.
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), as in Lucene: the inverse
+document frequency is always positive, and the constant factor (k1 + 1), which changes no order, is omitted. All counts
+are current, so a score does not depend on the collection's history.
 """
 
 import math
@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 from clew.core.stored import Counts
 
 Floats = NDArray[np.float64]
-TermPlaces = Sequence[tuple[NDArray[Any], NDArray[np.float32]]]  # of each term, the places of chunks and its counts
+TermPlaces = Sequence[tuple[NDArray[Any], NDArray[np.float32]]]  # for each term, the places of chunks and its counts
 
 K1 = 1.2
 B = 0.75
-MIN_CHUNKS = 100  # of a collection, as far as words are rare in it
-DIGITS = 9  # of a score: the last ones depend on the order in which an index adds numbers up
+MIN_CHUNKS = 100  # minimum collection size in the idf
+DIGITS = 9  # of a score: further digits depend on the order in which an index adds numbers
 
 
 def idf(chunks: int, having: int) -> float:
-    """Weigh a word that occurs in `having` of `chunks` chunks: ln(1 + (N - n + 0.5) / (n + 0.5)).
+    """Return the inverse document frequency of a word in n = `having` chunks: ln(1 + (N - n + 0.5) / (n + 0.5)).
 
-    N is at least MIN_CHUNKS: among a few pages, hardly any word would be rare, and every page added would change that.
+    N is `chunks`, at least MIN_CHUNKS: among a few pages hardly any word is rare, and each new page would change that.
     """
     return math.log1p((max(chunks, having, MIN_CHUNKS) - having + 0.5) / (having + 0.5))
 
 
 def length_norm(lengths: Floats, average: float) -> Floats:
-    """Return the length normalisation in the denominator: k1 · (1 - b + b · length / average)."""
+    """Return the length normalisation for the denominator: k1 · (1 - b + b · length / average)."""
     return K1 * (1.0 - B + B * lengths / max(average, 1e-9))
 
 
@@ -43,14 +43,14 @@ def saturate(counts: NDArray[np.float32], norm: Floats) -> Floats:
 
 
 def weigh_terms(times: Counts, having: Iterable[int], chunks: int) -> Floats:
-    """Weigh each term of a query: how often it occurs there, times the idf of a word in `having` chunks."""
+    """Return the weight of each term of a query: its count in the query times its idf."""
     pairs = zip(times.tolist(), having, strict=True)
     return np.array([count * idf(chunks, each) for count, each in pairs], np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class TermScores:
-    """Where chunks have a term of a query: the place of the chunk, the weight of the term and its part of the score.
+    """The matches of query terms in chunks: the chunk's place, the term's weight, and its part of the score.
 
     total: The weight of all terms.
     """
@@ -61,13 +61,13 @@ class TermScores:
     total: float
 
     def sum_up(self, size: int) -> Floats:
-        """Return the BM25 score of each of the first `size` places."""
+        """Return the BM25 scores of the first `size` places."""
         return np.bincount(self.places, self.parts, minlength=size).astype(np.float64, copy=False)
 
     def measure(self, size: int, chosen: NDArray[np.intp] | None = None) -> tuple[Floats, Floats]:
-        """Return the share and the strength of the chunks at the first `size` places, or at some chosen ones of these.
+        """Return the share and strength of the chunks at the first `size` places, or at the `chosen` ones among them.
 
-        The share is the weight of the terms that a chunk has, the strength its BM25 score, both over the weight of all.
+        The share is the weight of the chunk's terms, the strength its BM25 score, both divided by the total weight.
         """
         places, weights, parts = self.places, self.weights, self.parts
         if chosen is not None:
@@ -80,7 +80,7 @@ class TermScores:
 
 
 def score_terms(found: TermPlaces, weights: Floats, norms: Floats) -> TermScores:
-    """Score terms of these weights where they were found, in chunks of these length normalisations."""
+    """Score the matches of terms, from the terms' weights and the chunks' length normalisations."""
     places = np.concatenate([places for places, _ in found]) if found else np.empty(0, np.int64)
     counts = np.concatenate([counts for _, counts in found]) if found else np.empty(0, np.float32)
     each = np.repeat(weights, [len(places) for places, _ in found])

@@ -1,8 +1,8 @@
-"""A collection in one file: Parquet parts in a zip, which any tool for tables can read without Clew.
+"""A collection in one file: Parquet parts in a zip, which other tools can read without Clew.
 
-A zip and not a tar, because its list of parts can be read without going through gigabytes of them. The manifest is
-written last and holds the hash of every part, so a truncated file has none. Parts come in pairs, a batch of documents
-and its chunks: a writer or reader holds one pair in memory.
+A zip, not a tar, because its directory can be read without scanning gigabytes. The manifest is written last and has the
+hash of every part, so a truncated file has none. Parts come in pairs, a batch of documents and its chunks: a writer or
+reader holds one pair in memory.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ except ImportError as error:
 FORMAT = 1
 MANIFEST = "manifest.json"
 AGAIN = "nothing was restored; copy it again, or make it again with `clew export`"
-FORGED = "nothing was restored; make it again with `clew export`"  # its hash is right: it was not damaged on the way
+FORGED = "nothing was restored; make it again with `clew export`"  # its hash is right: it was not damaged in transfer
 OnProgress = Callable[[int], None]
 PRIVATE = 0o600
 
@@ -62,14 +62,13 @@ def write_bundle(
 ) -> Manifest:
     """Write an export and return its manifest; `on_progress` gets the number of documents so far.
 
-    It is written to a file without a name, for its owner alone, which gets the name when it is complete: a process that
-    is killed leaves nothing behind.
+    The file is readable only by its owner, and gets its name when it is complete: a killed process leaves nothing.
     """
     parts, count, chunks = list[BundlePart](), 0, 0
     with (
         _translate_errors(path),
         create_unnamed(path) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,  # Parquet is compressed already
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,  # Parquet is already compressed
     ):
         for number, batch in enumerate(_split_batches(documents), 1):
             batch_chunks = sum(len(stored.chunks) for stored in batch)
@@ -88,7 +87,7 @@ def write_bundle(
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read the manifest of an export; SourceError if the file is not one, StoreMismatch if it is of a newer Clew."""
+    """Read the manifest of an export; SourceError if the file is not an export, StoreMismatch if Clew is too old."""
     with (
         _open_archive(path) as archive,
         _explain(path, f"it has no {MANIFEST} that can be read", f"so it is not an export of Clew; {AGAIN}"),
@@ -104,7 +103,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _parse_manifest(fields: Any) -> Manifest:
-    """Parse the manifest from JSON; ValueError where a value has not its type."""
+    """Parse the manifest from JSON; ValueError for a value of a wrong type."""
     parts = tuple(BundlePart(**part) for part in fields["parts"])
     manifest = Manifest(**{**fields, "parts": parts})
     for value, kind in (
@@ -121,9 +120,9 @@ def _parse_manifest(fields: Any) -> Manifest:
 
 
 def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest:
-    """Check every part of an export and return its manifest; SourceError names a damaged one.
+    """Check every part of an export and return its manifest; SourceError names a damaged part.
 
-    Checked are the hash of each part, the types of its columns, and that chunks are the spans of their documents.
+    Checks the hash of each part, the types of its columns, and that chunks are spans of their documents.
     """
     manifest = read_manifest(path)
     _verify_hashes(path, manifest, on_progress)
@@ -193,7 +192,7 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 @contextmanager
 def _explain(path: Path, what: str, advice: str = AGAIN) -> Iterator[None]:
-    """Raise SourceError for whatever a crafted file makes fail: zip, Arrow, JSON and numpy raise many types."""
+    """Turn every exception into a SourceError: for a crafted file, zip, Arrow, JSON and numpy raise many types."""
     try:
         yield
     except Exception as error:
@@ -212,9 +211,9 @@ def _translate_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def create_unnamed(path: Path) -> Iterator[IO[bytes]]:
-    """Create a file for its owner alone; it replaces the one at `path` after the block, or is gone if that raises.
+    """Create a file readable only by its owner; it replaces `path` after the block, or is deleted if the block raises.
 
-    Where the file system knows files without a name, a killed process leaves nothing; elsewhere it has a random name.
+    If the file system supports files without a name, a killed process leaves nothing; else a file with a random name.
     """
     handle, name = _open_nameless(path.parent), ""
     if handle is None:
@@ -226,7 +225,7 @@ def create_unnamed(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(handle)
             if not name:
                 name = str(path.with_name(f".{path.name}.{secrets.token_hex(8)}"))
-                # Python follows the link only where it is given a folder too, which an absolute path makes no use of.
+                # Python follows the link only if it also gets a folder, which has no effect on an absolute path.
                 os.link(f"/proc/self/fd/{handle}", name, src_dir_fd=handle, follow_symlinks=True)
         Path(name).replace(path)
     except BaseException:
@@ -236,14 +235,14 @@ def create_unnamed(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _open_nameless(folder: Path) -> int | None:
-    """Open a file that has no name in a folder; None where there are no such files."""
+    """Open a file without a name in a folder; None if that is not supported."""
     flag = getattr(os, "O_TMPFILE", None)
     if flag is None or not Path("/proc/self/fd").is_dir():
         return None
     try:
         return os.open(folder, flag | os.O_WRONLY, PRIVATE)
     except OSError:
-        return None  # the file system has none, or the folder cannot be written: creating a named one says which
+        return None  # not supported, or the folder is read-only: then creating a named file raises the error
 
 
 # -- tables
@@ -279,17 +278,17 @@ _CHUNKS = pa.schema(
 )
 
 
-# Columns that exports of earlier versions do not have; sections had fewer fields, too.
+# Columns that exports of earlier versions lack; sections had fewer fields, too.
 _LATER_COLUMNS = ("access", "summary_by", "created", "updated", "sections")
 
 
 def documents_to_parquet(batch: Sequence[StoredDocument]) -> bytes:
-    """Write a Parquet part with the documents without their chunks; meta is JSON, times are ISO 8601."""
+    """Write a Parquet part with documents, without their chunks; meta is JSON, times are ISO 8601."""
     return _to_parquet(pa.Table.from_pylist([_document_to_row(stored) for stored in batch], schema=_DOCUMENTS))
 
 
 def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
-    """Write a Parquet part with chunks, vectors and terms: hashes of words with their counts, and their number."""
+    """Write a Parquet part with chunks, vectors and terms (hashes of words, counts and the total count)."""
     rows = [_chunk_to_row(*pair) for stored in batch for pair in zip(stored.chunks, stored.terms, strict=True)]
     terms = [packed for stored in batch for packed in stored.terms]
     vectors = np.concatenate([np.empty((0, dim), np.float32), *(stored.vectors for stored in batch)])
@@ -305,7 +304,7 @@ def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
 
 
 def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocument]:
-    """Parse the documents of a pair of Parquet parts; MalformedPart, or a library's error, if they cannot be read."""
+    """Parse a pair of Parquet parts to documents; MalformedPart, or an error of a library, if that fails."""
     table = _read_table(chunks)
     arrays = {"vector": pa.list_(pa.float32(), dim), "terms": pa.list_(pa.int64()), "counts": pa.list_(pa.uint16())}
     check_columns(table, [*_CHUNKS, *pa.schema(arrays)], nullable=("at",))
@@ -345,7 +344,7 @@ def _read_table(data: bytes) -> Any:
 
 
 def _to_columns(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Turn fields into columns: meta as JSON, a time as ISO 8601, labels as a list."""
+    """Convert fields to columns: meta to JSON, times to ISO 8601, labels to lists."""
     return {name: _to_column(getattr(value, name)) for name in names}
 
 
@@ -415,23 +414,23 @@ def _to_parquet(table: Any) -> bytes:
     return data
 
 
-# -- checks of what an export holds, beyond its hashes: who can write a file can also write its hashes. A chunk must be
-# the span of its document that it claims, so that a citation is a quotation, and its labels those of its message, or a
-# part of those of its document: a file cannot show what it hides.
+# -- checks of the content beyond hashes, since an attacker can forge these, too. A chunk must be the span of its
+# document that it claims, so that citations are verbatim. It must have the labels of its message, or some of its
+# document's, so that it cannot reveal hidden text.
 
-MAX_PART_BYTES = 2 << 30  # of a part, unpacked
+MAX_PART_BYTES = 2 << 30  # of an unpacked part
 MAX_MANIFEST_BYTES = 256 << 20
-MAX_RATIO = 20  # of a part that is packed once more: Parquet is compressed already
-_FREE_BYTES = 1 << 20  # that any part may have
+MAX_RATIO = 20  # maximum compression of a compressed entry: Parquet is already compressed
+_FREE_BYTES = 1 << 20  # allowed for any part
 _MESSAGE_TEXTS = ("message", "channel", "author", "reply_to")
 
 
 class MalformedPart(Exception):
-    """A part of an export that does not hold what it should."""
+    """A part of an export with invalid content."""
 
 
 def check_part_size(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -> None:
-    """Raise MalformedPart for an entry that unpacks to more than a part may have, KeyError if it is missing."""
+    """Raise MalformedPart for an entry that unpacks to too many bytes (a zip bomb), KeyError if it is missing."""
     entry, limit = archive.getinfo(name), max_bytes
     if entry.compress_type != ZIP_STORED:
         limit = min(limit, max(_FREE_BYTES, MAX_RATIO * entry.compress_size))
@@ -440,7 +439,7 @@ def check_part_size(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BY
 
 
 def read_part(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -> bytes:
-    """Read the bytes of an entry; MalformedPart where it unpacks to more than a part may have."""
+    """Read the bytes of an entry; MalformedPart if it unpacks to too many bytes."""
     check_part_size(archive, name, max_bytes=max_bytes)
     return archive.read(name)
 
@@ -448,7 +447,7 @@ def read_part(archive: ZipFile, name: str, *, max_bytes: int = MAX_PART_BYTES) -
 def check_columns(
     table: Any, schema: Iterable[Any], *, optional: Collection[str] = (), nullable: Collection[str] = ()
 ) -> None:
-    """Raise MalformedPart unless the table has the columns of the schema, with their types and without gaps."""
+    """Raise MalformedPart unless the table has the columns of the schema, with their types and without nulls."""
     for field in schema:
         if field.name not in table.column_names:
             if field.name in optional:
@@ -461,9 +460,9 @@ def check_columns(
 
 
 def check_stored_documents(batch: Iterable[StoredDocument], dim: int, *, seen: set[str]) -> None:
-    """Raise MalformedPart for a document whose chunks, sections, vectors or terms do not fit it.
+    """Raise MalformedPart for a document whose chunks, sections, vectors or terms are inconsistent with it.
 
-    `seen` has the ids of the documents and chunks of the file so far, and gets those of this batch.
+    `seen` has the ids of all earlier documents and chunks of the file; those of this batch are added.
     """
     for stored in batch:
         ids = [f"document {stored.document.id}", *(f"chunk {chunk.id}" for chunk in stored.chunks)]
@@ -475,7 +474,7 @@ def check_stored_documents(batch: Iterable[StoredDocument], dim: int, *, seen: s
 
 
 def _find_faults(stored: StoredDocument) -> Iterator[str]:
-    """Yield what `doctor` finds in a document, and what only a file can have that Clew did not write."""
+    """Yield the defects that `doctor` finds in a document, and those of forged files."""
     document, chunks, sections = stored.document, stored.chunks, stored.document.sections
     yield from (each.problem for each in inspect_stored(stored, is_pending=True))
     size, starts = len(document.text), [section.start for section in sections]
@@ -510,7 +509,7 @@ def _is_message_meta(meta: Mapping[str, Any]) -> bool:
 
 
 def _has_labels_of(chunk: Chunk, sections: Iterable[Section], access: Collection[str] | None) -> bool:
-    """Return whether a chunk has the labels of its message, or else those of its document or some of them."""
+    """Return whether a chunk has the labels of its message, or without any, a subset of its document's labels."""
     has_own, own = "access" in chunk.meta, chunk.meta.get("access", [])
     if has_own and (type(own) is not list or any(type(label) is not str for label in own)):
         return False

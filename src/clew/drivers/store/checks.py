@@ -1,4 +1,4 @@
-"""Checks of what a store is given: bad vectors and conflicting changes raise before anything is stored or searched."""
+"""Checks of a store's input: bad vectors and conflicting changes raise before anything is stored or searched."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +10,13 @@ from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Vector
 
-UNIT_TOLERANCE = 1e-3  # how far from 1 the length of a vector may be
+UNIT_TOLERANCE = 1e-3  # maximum deviation of a vector's length from 1
 
 
 def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | PackedTerms], dim: int) -> Matrix:
     """Return the vectors as one contiguous matrix; DriverFailed unless each chunk has a unit vector and a set of terms.
 
-    A row of nan is a vector that is still to be made.
+    A row of nan is a pending vector.
     """
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.size == 0 and not chunks:
@@ -26,23 +26,23 @@ def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Term
             f"count mismatch: {len(chunks)} chunks, {len(matrix)} vectors and {len(terms)} sets of terms; "
             "the embedder must return one vector per text; nothing was stored"
         )
-    is_pending = matrix.shape == (len(chunks), dim) and np.isnan(matrix).all()  # so are most that are put
+    is_pending = matrix.shape == (len(chunks), dim) and np.isnan(matrix).all()  # the usual case of a put
     if not is_pending and not _are_unit(matrix, dim):
         check_unit(matrix[~np.isnan(matrix).all(axis=1)] if matrix.ndim == 2 else matrix, dim, "nothing was stored")
     return matrix
 
 
 def check_vector(vector: Vector, dim: int) -> Vector:
-    """Return the vector, contiguous; DriverFailed unless it is a unit vector of this width."""
+    """Return the vector, contiguous; DriverFailed unless it is a unit vector of this dimension."""
     flat: Vector = np.ascontiguousarray(vector, np.float32)
-    if flat.shape == (dim,) and abs(float(flat @ flat) - 1.0) <= UNIT_TOLERANCE:  # most are; the rest gets a reason
+    if flat.shape == (dim,) and abs(float(flat @ flat) - 1.0) <= UNIT_TOLERANCE:  # the fast path, without a reason
         return flat
     checked: Vector = check_unit(flat[None], dim, "nothing was searched")[0]
     return checked
 
 
 def check_stored_document(stored: StoredDocument, dim: int) -> StoredDocument:
-    """Return the stored document with checked vectors; DriverFailed unless they are unit vectors of this width."""
+    """Return the stored document with checked vectors; DriverFailed unless they are unit vectors of this dimension."""
     summary = None if stored.summary_vector is None else check_vector(stored.summary_vector, dim)
     vectors = check_vectors(stored.vectors, stored.chunks, stored.terms, dim)
     return replace(stored, vectors=vectors, summary_vector=summary)
@@ -62,7 +62,7 @@ def not_found_error(doc_id: str) -> NotFound:
 
 
 def _are_unit(matrix: Matrix, dim: int) -> bool:
-    """Return whether each row is a unit vector of this width; False of what is not a number."""
+    """Return whether each row is a unit vector of this dimension; False for nan."""
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         return False
     low, high = (1.0 - UNIT_TOLERANCE) ** 2, (1.0 + UNIT_TOLERANCE) ** 2
@@ -70,7 +70,7 @@ def _are_unit(matrix: Matrix, dim: int) -> bool:
 
 
 def check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
-    """Return the matrix; DriverFailed unless each row is a unit vector of this width."""
+    """Return the matrix; DriverFailed unless each row is a unit vector of this dimension."""
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {outcome}")
     if _are_unit(matrix, dim):
@@ -85,9 +85,9 @@ def check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
 
 
 def other_format_error(place: str, found: int, known: int, *, target: str = "collection") -> StoreMismatch:
-    """Make the error for a collection that an earlier or a newer Clew wrote.
+    """Make the error for a collection with the format of an earlier or a newer Clew.
 
-    target: What an export is restored into, a new one: a collection, or a database.
+    target: The noun for what an export is restored into: collection or database.
     """
     if found > known:
         return StoreMismatch(

@@ -1,7 +1,7 @@
-"""Checksums of rows: each row of the truth carries one, and it is compared whenever the row is read.
+"""Checksums of rows: every primary (not derived) row has one, compared whenever the row is read.
 
-The embedded store and Lance compute them here (xxh3, an integer), PostgreSQL by itself (md5, bytes, generated);
-all over the same text of the columns, so that one function checks any.
+SQLite and Lance compute them here (xxh3, an integer), PostgreSQL in a generated column (md5, bytes). All hash the same
+text of the columns, so that one function checks any of them.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from xxhash import xxh3_64_intdigest
 
 from clew.core.errors import CollectionDamaged, DriverFailed
 
-UNCHECKED = -1  # of a row that an earlier version wrote, in a folder that cannot be upgraded
+UNCHECKED = -1  # for a row of an earlier version, in a folder that cannot be upgraded
 ADVICE = "run `clew doctor`, which names all that is damaged, and `clew doctor --repair`"
 HALF_CHARACTER = "a text holds half of a character pair (an unpaired surrogate), which cannot be stored"
-COMPARED = b""  # of a row that is not shown as it is stored: the server has compared it, or blanked it
+COMPARED = b""  # for a redacted row: it was checked before, or by the server
 _OFFSET = 1 << 63
 
 
 def hash_values(*values: Any) -> int:
-    """Hash the columns of a row to a checksum."""
+    """Compute the checksum of a row's columns."""
     try:
         return _hash_bytes(_join(values))
     except UnicodeEncodeError as error:
@@ -28,14 +28,14 @@ def hash_values(*values: Any) -> int:
 
 
 def hash_signal(columns: Sequence[Any]) -> int:
-    """Hash a signal to a checksum: row, id, facets, seconds, length, terms, counts, vector."""
+    """Compute the checksum of a signal: row, id, facets, seconds, length, terms, counts, vector."""
     row, chunk_id, facets, seconds, length, terms, counts, vector = columns
     head = f"{row}\x1f{chunk_id}\x1f{facets}\x1f{seconds}\x1f{length}\x1f{len(terms)}\x1f{len(counts)}\x1f"
     return _hash_bytes(b"".join((head.encode(), terms, counts, vector)))
 
 
 def matches(stored: Any, *values: Any) -> bool:
-    """Return whether a stored checksum is that of the columns."""
+    """Return whether a stored checksum matches the columns."""
     if stored in (UNCHECKED, COMPARED):
         return True
     try:
@@ -46,28 +46,28 @@ def matches(stored: Any, *values: Any) -> bool:
 
 
 def check(name: str, stored: Any, *values: Any) -> None:
-    """Raise CollectionDamaged unless the stored checksum is that of the columns."""
+    """Raise CollectionDamaged unless the stored checksum matches the columns."""
     if not matches(stored, *values):
         raise damaged_error(name)
 
 
 def check_signal(columns: Sequence[Any], stored: Any) -> None:
-    """Raise CollectionDamaged unless the checksum of a signal is that of its columns."""
+    """Raise CollectionDamaged unless the stored checksum matches the columns of a signal."""
     try:
         if stored == hash_signal(columns):
             return
-    except TypeError:  # a number or a text in place of bytes
+    except TypeError:  # a number or a text instead of bytes
         pass
     raise damaged_error(f"the vector or the terms of the chunk {columns[1]!r}")
 
 
 def damaged_error(what: str) -> CollectionDamaged:
-    """Make the error for something stored that is not what was written."""
+    """Make the error for stored data that differs from the written data."""
     return CollectionDamaged(f"{what} is damaged: what is stored is not what was written; {ADVICE}")
 
 
 def _join(values: Sequence[Any]) -> bytes:
-    try:  # most are texts and whole numbers
+    try:  # the usual case: texts and integers
         texts = ["" if each is None else str(each) if type(each) is int else each for each in values]
         return "\x1f".join(texts).encode()
     except TypeError:

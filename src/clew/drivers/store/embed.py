@@ -1,7 +1,7 @@
-"""Vectors that are made of stored texts: the pending ones of the model in use, and those of another model beside them.
+"""Embedding of stored texts: pending vectors of the active model, and staged vectors of another model.
 
-Texts and words are stored first. A row whose vector is still to be made is pending, and a chunk that changes gets a new
-row; so what is missing is always known, and interrupted work continues where it stopped.
+Texts and words are stored first; a row without its vector is pending, and a changed chunk gets a new row. So the
+missing vectors are always known, and interrupted work resumes where it stopped.
 """
 
 import json
@@ -32,36 +32,36 @@ from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Backend, Row, Se
 from clew.drivers.store.named import claim_documents, end_claim_among, has_claims
 from clew.drivers.store.rows import add_vector_to_print
 
-PENDING = "pending"  # the beginning of the names of claims on vectors that are to be made
-WINDOW = 1024  # rows that are read together, so that texts of like length are embedded together
-MAX_CONSECUTIVE_FAILURES = 3  # texts in a row that the model may fail at, each alone, before it is tried with
+PENDING = "pending"  # prefix of the names of claims on pending vectors
+WINDOW = 1024  # rows to read together, so that texts of similar length are embedded together
+MAX_CONSECUTIVE_FAILURES = 3  # single texts that may fail in a row before the model is tested with …
 PROBE = "Is the model there?"
-CLAIM_SECONDS = 60.0  # for which rows are left to the process that embeds them
-WAIT_SECONDS = 0.5  # between two looks at what others have claimed
-SIGN_SECONDS = 1.0  # before the first sign that an add is at work: most are over by then
+CLAIM_SECONDS = 60.0  # for which a process claims rows that it embeds
+WAIT_SECONDS = 0.5  # between polls for the claims of others
+SIGN_SECONDS = 1.0  # before a worker first announces itself: most work is over by then
 MAX_ATTEMPTS = 100  # to switch while others change the collection
-OnProgress = Callable[[int, int, float], None]  # how many are done, of how many, and their share of the text
+OnProgress = Callable[[int, int, float], None]  # the number done, the total, and the fraction of the text
 _TEXTS = {CHUNK: ("doc", "print", "text", "headings", "context"), DOCUMENT: ("summary", "vector", "pending")}
 _SIZES = {CHUNK: ("row", "start", "stop"), DOCUMENT: ("row", "summary", "vector", "pending")}
 
 
 @dataclass(slots=True)
 class _Run:
-    """Vectors that are being made: those of the model in use that are pending, or those of another one."""
+    """A run that embeds: pending vectors of the active model, or staged vectors of another one."""
 
     backend: Backend
     embedder: Embedder
     on_progress: OnProgress | None
-    documents: Collection[str] | None = None  # None: of all
+    documents: Collection[str] | None = None  # None: all
     is_staged: bool = False
     total: int = 0
     done: int = 0
-    chars: int = 0  # of all
+    chars: int = 0  # in total
     done_chars: int = 0
-    chunks: int = 0  # of those that are done
+    chunks: int = 0  # done, without summaries
     failures: int = 0  # in a row
-    failed: dict[int, str] = field(default_factory=dict)  # why there is no vector, by row
-    mismatch: CountMismatch | None = None  # raised when all is done that can be
+    failed: dict[int, str] = field(default_factory=dict)  # reasons by row
+    mismatch: CountMismatch | None = None  # raised at the end, after everything possible is done
     owner: str = field(default_factory=make_worker_name)
 
     def report(self) -> None:
@@ -71,7 +71,7 @@ class _Run:
 
 
 class Work:
-    """`with Work(backend) as work`: tells others that vectors will be made here, until the block ends."""
+    """`with Work(backend) as work` announces to others, until the block ends, that this process will make vectors."""
 
     def __init__(self, backend: Backend) -> None:
         self._claims, self._owner, self._ended = backend.named("claims"), make_worker_name(), Event()
@@ -79,11 +79,11 @@ class Work:
         self._thread = Thread(target=self._sign, name="clew-at-work", daemon=True)
 
     def has_others(self) -> bool:
-        """Return whether others are at work, which make what is pending after their own documents."""
+        """Return whether other workers are active; each embeds all pending chunks after its own documents."""
         return has_claims(self._claims, f"{PENDING} of", other_than=self._name)
 
     def leave(self) -> bool:
-        """End it if others are at work; return whether it did. Of several that call it, the last one stays."""
+        """End the announcement if other workers are active; return whether it ended. The last worker cannot leave."""
         with self._lock:
             left = end_claim_among(self._claims, f"{PENDING} of", self._name, owner=self._owner, seconds=CLAIM_SECONDS)
             self._is_told = not left
@@ -118,10 +118,10 @@ def embed_pending(
     on_progress: OnProgress | None = None,
     documents: Collection[str] | None = None,
 ) -> tuple[int, dict[str, str]]:
-    """Make the pending vectors, of all documents or of some, the newest first.
+    """Embed pending chunks and summaries, of all documents or of some, the newest first.
 
-    Of how many chunks they were made, and why some were not, by the ids of their documents. What a call of the model
-    gave is stored before the next one. Processes that do so at once share the work.
+    Return the number of embedded chunks, and reasons for failures by document id. Each batch is stored before the next
+    call of the model. Concurrent processes share the work.
     """
     run = _Run(backend, embedder, on_progress, documents)
     _make_vectors(run)
@@ -135,11 +135,11 @@ def embed_pending(
 
 
 def stage_vectors(backend: Backend, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
-    """Stage vectors of another model for all chunks and summaries that lack one, and return how many were made.
+    """Stage vectors of another model for all chunks and summaries that lack one; return the number made.
 
-    Searches and writes go on meanwhile. Called again, it continues where it stopped, and catches up with changes.
-    StoreMismatch if vectors of a third model are staged. `on_progress` receives the number done, the total, and the
-    share of the text that is done.
+    Searches and writes continue meanwhile. Called again, it resumes where it stopped and catches up with changes.
+    StoreMismatch if vectors of a third model are staged. `on_progress` gets the number done, the total, and the
+    fraction of the text.
     """
 
     def begin(tx: Transaction) -> None:
@@ -160,14 +160,14 @@ def _make_vectors(run: _Run) -> None:
     run.report()  # a call may take long
     while left:
         left = [(kind, rest) for kind, numbers in left if (rest := _make_window(run, kind, numbers))]
-        if left:  # others are at work on the rest, or have been killed
+        if left:  # others are embedding the rest, or have been killed
             time.sleep(WAIT_SECONDS)
     if run.mismatch:
         raise run.mismatch
 
 
 def _make_window(run: _Run, kind: int, numbers: Sequence[int]) -> list[int]:
-    """Make the vectors of rows, texts of like length together; return the numbers of those that others have claimed."""
+    """Embed rows, batching texts of similar length; return the numbers of rows that others have claimed."""
     with _claim(run, numbers) as (claimed, extend):
         rows = _read_texts(run, kind, claimed)
         for start in range(0, len(rows), SLICE):
@@ -178,7 +178,7 @@ def _make_window(run: _Run, kind: int, numbers: Sequence[int]) -> list[int]:
 
 
 def _list_missing(run: _Run) -> Iterator[tuple[int, list[int]]]:
-    """List the numbers of the rows that have no vector yet, a window at a time from the newest on, with their kind."""
+    """Yield windows of row numbers without a vector, with their kind, the newest first."""
     parts: list[Any] = [None]
     if run.documents is not None:
         with run.backend.read() as snapshot:
@@ -191,7 +191,7 @@ def _list_missing(run: _Run) -> Iterator[tuple[int, list[int]]]:
 
 
 def _list_part(run: _Run, kind: int, documents: Collection[int] | None) -> Iterator[list[int]]:
-    """List the numbers of the rows without a vector, of all documents or of those in some rows."""
+    """Yield windows of row numbers without a vector, of all documents or of those with these row numbers."""
     before = None
     while True:
         with run.backend.read() as snapshot:
@@ -205,7 +205,7 @@ def _list_part(run: _Run, kind: int, documents: Collection[int] | None) -> Itera
         if before is not None and any(row >= before for row, *_ in found):  # the same rows again
             raise checksums.damaged_error("the table of what waits for its vector")
         before = found[-1][0]
-        if kind == DOCUMENT:  # others have no summary
+        if kind == DOCUMENT:  # only those with a summary
             found = [(row, 0, len(text)) for row, text, vector, pending in found if vector is not None or pending]
         missing = {row: stop - start for row, start, stop in found if row not in made}
         run.total, run.chars = run.total + len(missing), run.chars + sum(missing.values())
@@ -213,15 +213,16 @@ def _list_part(run: _Run, kind: int, documents: Collection[int] | None) -> Itera
 
 
 def _find_staged(run: _Run, snapshot: Snapshot, numbers: Sequence[int]) -> set[int]:
-    """Find those of the rows that have a staged vector, if that is what is made."""
+    """Find the rows that already have a staged vector; empty if the run embeds pending ones."""
     return {row for (row,) in snapshot.find(select(STAGED, row=numbers), ("row",))} if run.is_staged else set()
 
 
 @contextmanager
 def _claim(run: _Run, numbers: Sequence[int]) -> Iterator[tuple[Collection[int], Callable[[], None]]]:
-    """Claim those of the rows that no other process embeds; return them, and what extends the claim.
+    """Claim the rows that no other process embeds; yield them, and a function that renews the claim.
 
-    Few rows are not claimed: that would cost more than to embed them twice. Rows of named documents are not waited for.
+    A few rows are not claimed: a claim would cost more than embedding them twice. Rows of named documents are always
+    yielded, without waiting for others.
     """
     if len(numbers) <= SLICE:
         yield numbers, lambda: None
@@ -243,16 +244,15 @@ def _claim(run: _Run, numbers: Sequence[int]) -> Iterator[tuple[Collection[int],
 
 
 def _read_texts(run: _Run, kind: int, numbers: Collection[int]) -> list[Row]:
-    """Read the rows that still need a vector, the shortest texts first."""
     wanted = select(kind, row=numbers) if run.is_staged else select(kind, row=numbers, pending=[1])
     with run.backend.read() as snapshot:
         made = _find_staged(run, snapshot, list(numbers))
         rows = [row for row in Transaction(snapshot).find(wanted, _TEXTS[kind]) if row["row"] not in made]
-    return sorted(filter(_get_text, rows), key=lambda row: len(_get_text(row)))  # a summary may be gone by now
+    return sorted(filter(_get_text, rows), key=lambda row: len(_get_text(row)))  # a summary may have been deleted
 
 
 def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
-    """Embed rows in one call and store the vectors; if it fails, or costs too much, in two calls, and so on."""
+    """Embed rows in one call and store the vectors; if the call fails or costs too much, retry with halves."""
     try:
         vectors = _embed_texts(run, rows)
     except (DriverFailed, CostLimit) as error:
@@ -266,7 +266,7 @@ def _embed_rows(run: _Run, kind: int, rows: Sequence[Row]) -> None:
         run.failed[rows[0]["row"]] = str(error)
         run.failures += 1
         if run.failures % MAX_CONSECUTIVE_FAILURES == 0:
-            run.embedder.embed([PROBE], role="passage")  # where the model is gone, this raises
+            run.embedder.embed([PROBE], role="passage")  # raises if the model is gone
         return
     run.failures = 0
     made = _write_vectors(run, kind, rows, vectors)
@@ -283,7 +283,7 @@ def _embed_texts(run: _Run, rows: Sequence[Row]) -> Matrix:
 
 
 def _count_chars(row: Row) -> int:
-    """Return how long a text is, by which the time that it takes is estimated: short ones are embedded first."""
+    """Return the length of a text, to estimate the time left: short texts are embedded first."""
     return len(row["summary" if row["kind"] == DOCUMENT else "text"])
 
 
@@ -294,7 +294,7 @@ def _get_text(row: Row) -> str:
 
 
 def _write_vectors(run: _Run, kind: int, rows: Sequence[Row], vectors: Matrix) -> int:
-    """Store the vectors of rows, except of those whose text has changed since; return of how many."""
+    """Store the vectors of rows whose text has not changed since; return how many."""
     numbers = [row["row"] for row in rows]
     names = ("summary",) if kind == DOCUMENT else ()  # a chunk that changes gets a new row
 
@@ -323,7 +323,7 @@ def _write_vectors(run: _Run, kind: int, rows: Sequence[Row], vectors: Matrix) -
 
 
 def switch_to_staged_model(backend: Backend, embedder: Embedder) -> None:
-    """Exchange the vectors in use with the staged ones; what is still missing is made first."""
+    """Swap the active vectors with the staged ones, after making those that are still missing."""
     for _ in range(MAX_ATTEMPTS):
         head = backend.head()
         check_staged_model(backend.place, head.staged, embedder)
@@ -345,7 +345,7 @@ def discard_staged_vectors(backend: Backend) -> bool:
 
 
 def check_staged_model(place: str, staged: StagedModel | None, embedder: Embedder) -> None:
-    """Raise StoreMismatch unless the staged vectors are of this model."""
+    """Raise StoreMismatch unless the staged vectors belong to this model."""
     if staged is None or (staged.embedder, staged.dim) != (embedder.name, embedder.dim):
         other = f"of {staged.embedder} ({staged.dim} dimensions)" if staged else "none"
         raise StoreMismatch(
@@ -360,7 +360,7 @@ def model_switched_error(place: str, embedder: str, before: str) -> ModelSwitche
 
 
 def other_model_error(place: str, name: str, dim: int, embedder: str, width: int) -> StoreMismatch:
-    """Make the error for a collection that was filled by another model than the one it is opened with."""
+    """Make the error for opening a collection with another model than it was filled with."""
     return StoreMismatch(
         f"{place} was filled with {name} ({dim} dimensions) and cannot be searched or extended with {embedder} "
         f"({width}); open it with {name}, or run `clew reembed {embedder}`"
@@ -368,7 +368,7 @@ def other_model_error(place: str, name: str, dim: int, embedder: str, width: int
 
 
 def check_model_in_use(place: str, embedder: Embedder, name: str, dim: int) -> None:
-    """Raise StoreMismatch unless a model is the one that the collection has by now."""
+    """Raise StoreMismatch unless `embedder` is the collection's current model."""
     if (embedder.name, embedder.dim) != (name, dim):
         raise StoreMismatch(
             f"{place} has vectors of {name} ({dim} dimensions) by now, not of {embedder.name} ({embedder.dim})"

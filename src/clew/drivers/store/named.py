@@ -1,4 +1,4 @@
-"""What is kept by name beside the content of a collection: jobs, sessions, claims on documents, records."""
+"""Named values beside the content of a collection: jobs, sessions, claims on documents, records."""
 
 import json
 from collections import defaultdict
@@ -15,25 +15,25 @@ from clew.core.suggest import format_suggestion
 from clew.core.time import from_iso, to_iso
 from clew.drivers.store.backend import Backend, NamedRows, Values
 
-MAX_FINISHED = 100  # finished jobs that are kept
+MAX_FINISHED = 100  # finished jobs to keep
 
-MAX_CLAIM = 600.0  # seconds that a claim may last
+MAX_CLAIM = 600.0  # seconds: the longest claim
 
 
 class JobQueue:
     """The jobs of one collection. Every method is one transaction; several processes may call them at once.
 
-    A worker holds a job by a lease: it says again and again that it lives (`beat`). A job whose worker has not done so
-    for the length of the lease belongs to nobody, and the next worker takes it.
+    A worker holds a job by a lease, which it renews with `beat`. Once the lease has expired, another worker may claim
+    the job.
     """
 
     def __init__(self, rows: NamedRows) -> None:
         self._rows = rows
 
     def put(self, job: Job) -> Job:
-        """Queue a new job and return it with its times; the oldest finished ones beyond a hundred are removed.
+        """Queue a new job and return it with its times; remove the oldest finished jobs beyond a hundred.
 
-        One whose state is "running" is held by its worker from the start.
+        A job with the state "running" belongs to its worker from the start.
         """
         now = datetime.now(UTC)
 
@@ -68,11 +68,11 @@ class JobQueue:
         alone: bool = False,
         dead: Set[str] = frozenset(),
     ) -> Job | None:
-        """Claim the oldest job that is queued or whose worker is gone, for `worker`; return None if there is none.
+        """Claim the oldest job that is queued or abandoned, for `worker`; return None if there is none.
 
-        A worker is gone if it has been silent for `lease` seconds or is among the `dead`. A job that has been begun
-        `max_attempts` times fails instead, and one that was to be cancelled is cancelled. Jobs of other hosts are left
-        to these. With `alone`, None also if a worker that lives has a job: it will take the others when it is done.
+        A job is abandoned if its worker is among the `dead` or has not renewed the lease for `lease` seconds. After
+        `max_attempts` attempts an abandoned job fails instead; one with a cancel request is cancelled. Jobs of other
+        hosts are left to them. With `alone`, also return None if a live worker has a job: it will take the others next.
         """
 
         def claim(values: Values) -> Job | None:
@@ -96,7 +96,7 @@ class JobQueue:
         return self._rows.change(claim)
 
     def beat(self, job_id: str, worker: str, *, stage: str, done: int, total: int | None) -> JobState | None:
-        """Keep the lease and the progress; return the job's state, or None if it is no longer this worker's."""
+        """Renew the lease and store the progress; return the job's state, or None if the worker has lost the job."""
 
         def beat(values: Values) -> JobState | None:
             job = _get_held_job(values, job_id, worker)
@@ -109,14 +109,14 @@ class JobQueue:
     def finish(
         self, job_id: str, worker: str, *, state: JobState, result: Mapping[str, Any] | None = None, error: str = ""
     ) -> bool:
-        """End a job, or queue it again; return False, without a change, if it is not this worker's."""
+        """End a job, or queue it again; return False, without a change, if the worker does not hold it."""
 
         def finish(values: Values) -> bool:
             job = _get_held_job(values, job_id, worker)
             if job is None:
                 return False
             ended = replace(job, state=state, result=result or {}, error=error, heartbeat=None)
-            if state == "queued":  # the worker did not fail at it, so its attempt does not count
+            if state == "queued":  # the worker did not fail, so its attempt does not count
                 ended = replace(ended, worker="", attempts=job.attempts - 1)
                 ended = replace(ended, state="cancelled") if job.state == "cancelling" else ended
             _write(values, ended)
@@ -125,7 +125,7 @@ class JobQueue:
         return self._rows.change(finish, [job_id])
 
     def cancel(self, job_id: str, *, lease: float, dead: Set[str] = frozenset()) -> Job:
-        """Cancel a job, or have it cancelled by its worker; one that is finished stays as it is."""
+        """Cancel a job, or ask its worker to; a finished job stays as it is."""
 
         def cancel(values: Values) -> Job:
             job = _parse_job(values[job_id]) if job_id in values else self._raise_not_found(job_id)
@@ -137,9 +137,9 @@ class JobQueue:
         return self._rows.change(cancel, [job_id])
 
     def drop(self, matches: Callable[[str, str], bool]) -> tuple[int, list[str]]:
-        """Delete the jobs that match and have ended; return how many, and the ids of those that match and have not.
+        """Delete the matching jobs that are finished; return how many, and the ids of matching unfinished jobs.
 
-        A job is matched by its id, and by its request, result and error: lines of JSON or of text.
+        matches: Gets the id of a job, and its request, result and error as lines of JSON or text.
         """
 
         def drop(values: Values) -> tuple[int, list[str]]:
@@ -157,7 +157,6 @@ class JobQueue:
 
 
 def _get_held_job(values: Values, job_id: str, worker: str) -> Job | None:
-    """Return the job if this worker has it."""
     job = _parse_job(values[job_id]) if job_id in values else None
     return job if job and job.worker == worker and job.state in ACTIVE else None
 
@@ -193,12 +192,12 @@ class NamedSessions:
         self._rows = rows
 
     def get(self, name: str) -> StoredSession | None:
-        """Return the session of that name, or None."""
+        """Return the session with this name, or None."""
         found = self._rows.read([name])
         return _parse_session(found[name]) if name in found else None
 
     def update(self, name: str, change: ChangeSession) -> StoredSession:
-        """Replace a session by what `change` makes of it, in one transaction."""
+        """Replace a session by the result of `change`, in one transaction."""
 
         def update(values: Values) -> StoredSession:
             made = change(_parse_session(values[name]) if name in values else StoredSession())
@@ -212,7 +211,7 @@ class NamedSessions:
         return self._rows.change(lambda values: _drop(values, values.keys() & set(names)), names)
 
     def prune(self, *, max_sessions: int, used_since: float, current: str) -> int:
-        """Delete old sessions that are not kept; return how many."""
+        """Delete old sessions, except those that are `kept`; return how many."""
 
         def prune(values: Values) -> int:
             loose = [(name != current, -used, name) for name, (_, _, used, kept) in values.items() if not kept]
@@ -239,9 +238,9 @@ def _parse_session(value: Sequence[Any]) -> StoredSession:
 
 
 def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, seconds: float) -> set[str]:
-    """Claim the documents that nobody else has claimed, by the numbers of their rows; return their ids.
+    """Claim those names (row numbers of documents, or others) that nobody else has claimed, and return them.
 
-    What a process of this machine claimed that is gone is free, and what was claimed by a clock that is far ahead.
+    Ignore claims of dead processes of this machine, and claims by a clock that is far ahead. 0 seconds end a claim.
     """
 
     def claim(values: Values) -> set[str]:
@@ -255,12 +254,12 @@ def claim_documents(rows: NamedRows, doc_ids: Collection[str], *, owner: str, se
 
 
 def has_claims(rows: NamedRows, prefix: str, *, other_than: str = "") -> bool:
-    """Return whether a process has a claim whose name begins so and is not the one that is left out."""
+    """Return whether there is a claim whose name has the prefix, apart from `other_than`."""
     return _has_others(rows.read(), prefix, other_than, rows.clock())
 
 
 def end_claim_among(rows: NamedRows, prefix: str, name: str, *, owner: str, seconds: float) -> bool:
-    """End a claim if there are others whose names begin so, else extend it; return whether it ended."""
+    """End a claim if there are others with the prefix, else renew it; return whether it ended."""
 
     def decide(values: Values) -> bool:
         now = rows.clock()
@@ -300,7 +299,7 @@ class NamedRecords:
         return self.read_all(kind).get(name, "")
 
     def write(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Replace a text in one transaction; an empty one deletes it."""
+        """Replace a text in one transaction; an empty text deletes it."""
 
         def write(values: Values) -> None:
             _drop(values, [key for key in values if key.rpartition("/")[0] == name])
@@ -309,17 +308,17 @@ class NamedRecords:
 
         rows = self._backend.named(kind)
         rows.change(write)
-        if kind == "erasing" and not text:  # what it named is erased
+        if kind == "erasing" and not text:  # the names in it are erased, so its bytes must go too
             rows.purge()
 
     def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Add to the end of a text, at a cost that does not grow with it."""
+        """Append to a text, at a cost independent of its length."""
         rows = self._backend.named(kind)
         key = f"{name}/{rows.clock():.6f}"
         rows.change(lambda values: values.update({key: values.get(key, "") + text}), [key])
 
     def describe(self, kind: RecordKind, name: str = "") -> str:
-        """Return the value of the text."""
+        """Describe where the text is stored."""
         return f"the value {name!r} of {kind} in {self._backend.place}"
 
     def locate(self, kind: RecordKind, name: str = "") -> None:

@@ -1,4 +1,4 @@
-"""An index by scanning: every vector and word is compared, exactly. The indexes of the backends derive from it."""
+"""An exact index by scanning all vectors and words. The indexes of the backends derive from it."""
 
 import json
 import os
@@ -35,23 +35,23 @@ from clew.drivers.store.backend import (
 from clew.drivers.store.bm25 import Floats, TermPlaces, TermScores
 from clew.drivers.store.read import read_vectors_by_chunk_id
 
-SLACK = 3e-6  # the error of a cosine in single precision, and twice the rounding
+SLACK = 3e-6  # the error of a cosine in single precision, plus twice the rounding
 COSINE_DIGITS = 6  # vectors are stored in single precision
-MAX_KNOWN = 512  # searches whose results are kept: those of a batch, and what is asked for each of them
+MAX_KNOWN = 512  # searches with cached results: enough for a batch and its follow-up requests
 T = TypeVar("T")
 
 
 def compute_cosines(vectors: Matrix, vector: Vector) -> NDArray[np.float64]:
-    """Compute the cosine of each unit row with a unit vector, in double precision and rounded, within -1 and 1.
+    """Compute the cosine of each unit row with a unit vector, in double precision, rounded and clipped to -1 … 1.
 
-    In single precision the product of a row depends on its place among the others, which differs between stores.
+    In single precision the product of a row depends on its position in the matrix, which differs between stores.
     """
     exact: NDArray[np.float64] = vectors.astype(np.float64) @ vector.astype(np.float64)
     return np.minimum(np.maximum(exact.round(COSINE_DIGITS), -1.0), 1.0)
 
 
 def select_candidates(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
-    """Select the positions of all scores that may be among the k greatest, where each may be off by `slack`."""
+    """Select the positions of all scores that may be among the k greatest, if each may be off by `slack`."""
     if len(scores) <= k or k < 1:
         return np.arange(len(scores) if k > 0 else 0)
     kth = np.partition(scores, len(scores) - k)[len(scores) - k]
@@ -65,22 +65,22 @@ def top_k(rows: Sequence[int], ids: Sequence[str], scores: Floats, k: int) -> li
 
 
 class PrefixCache(Generic[T]):
-    """The results of the last searches, best first: a search for more of them also answers one for fewer."""
+    """A cache of search results, best first: the result for k also answers the same search for fewer."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, Hashable], tuple[int, list[T]]] = {}
 
     def get(self, key: bytes, how: Hashable, k: int) -> list[T] | None:
-        """Return the first k results of a search that was made in the same way; None if they are not known."""
+        """Return the first k results of the same search; None if they are not cached."""
         known = self._known.get((key, how))
         return known[1][:k] if known and known[0] >= k else None
 
     def clear(self) -> None:
-        """Forget all results."""
+        """Clear the cache."""
         self._known = {}
 
     def put(self, key: bytes, how: Hashable, k: int, found: list[T]) -> None:
-        """Keep the results of a search for k."""
+        """Cache the results of a search for k."""
         if len(self._known) >= MAX_KNOWN:
             self.clear()
         self._known[key, how] = k, found
@@ -91,28 +91,28 @@ SIGNALS = ("row", "doc", "id", "length", "terms", "counts")
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What chunks are searched by, each an entry of every list, and their terms one after the other."""
+    """The searchable columns of chunks, with their terms concatenated."""
 
     rows: NDArray[np.int64]
     ids: Sequence[Any]
     lengths: Floats
     hashes: Hashes
     counts: Counts
-    owners: NDArray[np.int64]  # of each term, the place of its chunk
-    docs: Any = ()  # the rows of their documents, where these are asked for
+    owners: NDArray[np.int64]  # for each term, the place of its chunk
+    docs: Any = ()  # the rows of their documents, if read
 
     def find_terms(self, hashes: Hashes) -> TermPlaces:
-        """Return the places of the chunks that have each term, and how often."""
+        """Return, for each term, the places of the chunks that have it, and its counts."""
         found = (np.flatnonzero(self.hashes == each) for each in hashes)
         return [(self.owners[places], self.counts[places].astype(np.float32)) for places in found]
 
     def score(self, found: TermPlaces, weights: Floats, average: float) -> TermScores:
-        """Score terms that were found in chunks of this average length."""
+        """Score terms that were found, with the average length of all chunks."""
         return bm25.score_terms(found, weights, bm25.length_norm(self.lengths, average))
 
 
 def make_signals(chunks: Sequence[Columns]) -> Signals:
-    """Make the signals of chunks of their columns SIGNALS."""
+    """Make the signals of chunks from their columns SIGNALS."""
     rows, docs, ids, lengths, terms, counts = zip(*chunks, strict=True) if chunks else [()] * len(SIGNALS)
     return Signals(
         np.array(rows, np.int64),
@@ -135,8 +135,8 @@ def rank_nearest(
 ) -> list[tuple[int, float]]:
     """Return the places of the k greatest cosines, best first, ties by id.
 
-    scores: The cosines in single precision where they are known, -inf where a vector does not count.
-    places: The places of these scores; None if they are of all vectors.
+    scores: The cosines in single precision, if known; -inf excludes a vector.
+    places: The places of these scores; None if they cover all vectors.
     """
     scores = vectors @ vector if scores is None else scores
     top = select_candidates(scores, k, SLACK)
@@ -146,7 +146,7 @@ def rank_nearest(
 
 
 class Joined(NamedTuple):
-    """Rows that rankings found, each once, with the places among them of what each found, and scores by words."""
+    """The distinct rows of several rankings, the places of each ranking's results among them, and scores by words."""
 
     rows: list[int]
     near: list[list[int]]
@@ -155,7 +155,7 @@ class Joined(NamedTuple):
 
 
 def join_rankings(near: Sequence[RowScores], matching: Sequence[RowScores], others: Iterable[int] = ()) -> Joined:
-    """Join what rankings found by vector and by words, and other rows."""
+    """Join the results of rankings by vector and by words, and other rows."""
     place_of: dict[int, int] = {}
     near_places = [[place_of.setdefault(row, len(place_of)) for row, _ in each] for each in near]
     by_words = {place_of.setdefault(row, len(place_of)): score for each in matching for row, score in each}
@@ -167,7 +167,7 @@ def join_rankings(near: Sequence[RowScores], matching: Sequence[RowScores], othe
 def search_rankings(
     index: Ranks, head: Head, vector: Vector, terms: PackedTerms, queries: Queries
 ) -> tuple[list[RowScores], list[RowScores]]:
-    """Search with the vector and the terms of one of the queries: what each ranking finds."""
+    """Search with the vector and terms of one query; return the results of each ranking, by vector and by words."""
     wanted = queries.rankings
     near = [index.nearest(head, vector, each.near, each.where, queries.effort) for each in wanted]
     matching = [index.matching(head, terms, each.matching, each.where) if len(terms.hashes) else [] for each in wanted]
@@ -175,7 +175,7 @@ def search_rankings(
 
 
 class MatchedTerms(NamedTuple):
-    """In how many chunks each term of a query is, and the best chunks: row, document and score."""
+    """The number of chunks with each term of a query, and the best chunks as (row, document, score)."""
 
     having: list[int]
     best: list[tuple[int, int, float]]
@@ -184,8 +184,9 @@ class MatchedTerms(NamedTuple):
 def rank_matching(
     head: Head, query: PackedTerms, k: int, parts: Iterable[Signals], admitted: Collection[int] | None
 ) -> MatchedTerms:
-    """Rank the k chunks of greatest BM25 score, best first, ties by id; together the parts have all chunks with a term.
+    """Rank the k chunks of greatest BM25 score, best first, ties by id.
 
+    parts: Signals that together have every chunk with any of the terms.
     admitted: The rows of chunks that a filter admits; None for all.
     """
     found = [(signals, signals.find_terms(query.hashes)) for signals in parts]
@@ -202,18 +203,18 @@ def rank_matching(
 
 
 class ScanIndex:
-    """Searches that read every row; see `Index`. Words and vectors of documents are kept until the collection changes.
+    """Searches that read every row; see `Index`. Words and document vectors are cached until the collection changes.
 
-    read: Opens one state, at least as of a head.
+    read: Opens a snapshot that is at least as new as a head.
     """
 
     def __init__(self, read: Callable[[Head], AbstractContextManager[Snapshot]]) -> None:
         self._read = read
-        self._signals: tuple[tuple[int, int], Signals] | None = None  # at a change and a version
+        self._signals: tuple[tuple[int, int], Signals] | None = None  # by change and version
         self._documents: tuple[tuple[int, int], list[Columns], Matrix] | None = None
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k chunks of greatest cosine; chunks without a vector have none."""
+        """Find the k chunks of greatest cosine; skip chunks without a vector."""
         with self._read(head) as snapshot:
             rows = snapshot.find(select(CHUNK, expand_filter(where)), ("row", "id", "vector"))
         found = [each for each in rows if each[2] is not None]
@@ -223,7 +224,7 @@ class ScanIndex:
         return [(numbers[at], score) for at, score in rank_nearest(ids, np.stack(vectors), vector, k)]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """Find the k documents whose own vector is nearest, with the cosine."""
+        """Find the k documents with the nearest summary vector, and the cosines."""
         rows, vectors = self._load_documents(head)
         wanted = select(DOCUMENT, expand_document_filter(where))
         if wanted.is_filtered or wanted.is_empty:
@@ -237,7 +238,7 @@ class ScanIndex:
         return [(ids[at], score) for at, score in rank_nearest(ids, vectors, vector, k)]
 
     def _load_documents(self, head: Head) -> tuple[list[Columns], Matrix]:
-        """Load the documents that have a vector of their own, as id, facets and vector, and the vectors."""
+        """Load the documents with a summary vector as (id, facets, vector), and the matrix of vectors."""
         known = self._documents
         if known is None or known[0] != (head.change, head.version):
             with self._read(head) as snapshot:
@@ -258,31 +259,30 @@ class ScanIndex:
         return [(row, score) for row, _, score in rank_matching(now, terms, k, [signals], admitted).best]
 
     def _load_signals(self, snapshot: Snapshot) -> Signals:
-        """Load the signals of all chunks."""
         known, at = self._signals, (snapshot.head.change, snapshot.head.version)
         if known is None or known[0] != at:
             known = self._signals = at, make_signals(snapshot.find(select(CHUNK), SIGNALS))
         return known[1]
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """Count the chunks that have each of the terms."""
+        """Count, for each term, the chunks that have it."""
         with self._read(head) as snapshot:
             counts = [len(places) for places, _ in self._load_signals(snapshot).find_terms(hashes)]
         return counts if at_most is None else [min(count, at_most) for count in counts]
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of the chunks that exist."""
+        """Return the vectors of the existing chunks."""
         with self._read(head) as snapshot:
             return read_vectors_by_chunk_id(snapshot, chunk_ids)
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """Find what the rankings of each query find, and more chunks; queries are searched in parallel."""
+        """Find the candidates of each query, searching the queries in parallel."""
         pairs = zip(queries.vectors, queries.terms, strict=True)
         calls = [partial(self._find_candidates, head, vector, terms, queries) for vector, terms in pairs]
-        return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
+        return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more threads would only compete for the cores
 
     def _find_candidates(self, head: Head, vector: Vector, terms: PackedTerms, queries: Queries) -> RowCandidates:
-        """Find the candidates of one of the queries; Gone if a row that was found is not there any more."""
+        """Find the candidates of one query; Gone if a found row has been removed."""
         near, matching = search_rankings(self, head, vector, terms, queries)
         columns = (*SIGNALS, "meta", "vector")
         with self._read(head) as snapshot:

@@ -1,4 +1,4 @@
-"""The store of one collection: every verb once, decided over the rows of a backend."""
+"""The store of one collection: every verb, implemented once over the rows of a backend."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -48,18 +48,18 @@ from clew.drivers.store.rows import hash_terms, make_entries, make_new_entries, 
 
 DEFAULTS: Final = StoreConfig()
 P = ParamSpec("P")
-MAX_HITS = 8192  # that are kept for the next search
-MAX_VIEWS = 8  # stores within a filter that are kept, with what they know of documents shown in part
-MAX_LANGUAGE = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
+MAX_HITS = 8192  # cached for the next search
+MAX_VIEWS = 8  # cached stores within a filter, each with its cached parts of documents
+MAX_LANGUAGE = 2_000  # chunks of a language to count: enough to find the main languages
 _CODES = (*sorted(LANGUAGES), UNKNOWN)
 LANGUAGE_TERMS = tuple(map(make_language_term, _CODES))
 MAX_ATTEMPTS = 100  # of a search whose chunks are removed before they are read
 
 
 class HitCache:
-    """The chunks that were shown last, by row, without scores; any change of the collection clears it.
+    """A cache of recent hits by row, without scores; any change of the collection clears it.
 
-    whole: That of the store that this one is a view of, which is cleared with it.
+    whole: The cache of the store that this one is a view of; both are cleared together.
     """
 
     def __init__(self, backend: Backend, whole: "HitCache | None" = None) -> None:
@@ -70,7 +70,7 @@ class HitCache:
         self._state: tuple[Head, int] | None = None
 
     def load(self, head: Head, rows: Sequence[int]) -> dict[int, Hit]:
-        """Load the chunks in some rows, without those removed meanwhile."""
+        """Load the hits in some rows, without those removed meanwhile."""
         with self._lock:
             if self._state != (head, self._clears[0]):
                 self._hits, self._state = {}, (head, self._clears[0])
@@ -78,7 +78,7 @@ class HitCache:
         with suppress(KeyError):
             return {row: cached[row] for row in rows}
         loaded = {row: hit for row in rows if (hit := cached.get(row))}
-        with self._backend.read(head) as snapshot:  # what is newer than the head may be kept: it would be read again
+        with self._backend.read(head) as snapshot:  # a newer state may be cached: reading again would give the same
             fresh = read.read_hits(snapshot, [row for row in rows if row not in loaded])
         if len(cached) + len(fresh) > MAX_HITS:
             cached.clear()
@@ -86,19 +86,19 @@ class HitCache:
         return loaded | fresh
 
     def clear(self) -> None:
-        """Forget all hits, after a write that does not change the change number."""
+        """Clear the cache, after a write that does not change the change number."""
         self._clears[0] += 1
 
 
 class CountedRows:
-    """Named values that belong to the content: the change number grows with them, so that a lost log is noticed."""
+    """Named values that count as content: each write increases the change number, so that a lost log is noticed."""
 
     def __init__(self, backend: Backend, kind: str) -> None:
         self._backend, self._rows = backend, backend.named(kind)
         self.read, self.purge, self.clock = self._rows.read, self._rows.purge, self._rows.clock
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """Run a transaction that changes values, which is then counted."""
+        """Run a transaction that changes values, then increase the change number."""
 
         def count(tx: Transaction) -> None:
             tx.head = replace(tx.head, change=tx.head.change + 1)
@@ -109,7 +109,7 @@ class CountedRows:
 
 
 def _read_state(read: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concatenate["Store", P], T]:
-    """Make a function that reads a state of a collection the method that reads it now."""
+    """Turn a function on a snapshot into a method that reads the current state."""
 
     @wraps(read)
     def method(store: "Store", /, *args: P.args, **options: P.kwargs) -> T:
@@ -120,7 +120,7 @@ def _read_state(read: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concate
 
 
 def _hand_on(function: Callable[Concatenate[Backend, P], T]) -> Callable[Concatenate["Store", P], T]:
-    """Make a function on a backend a method of the store over it."""
+    """Turn a function on a backend into a method of the store."""
 
     @wraps(function)
     def method(store: "Store", /, *args: P.args, **options: P.kwargs) -> T:
@@ -132,11 +132,11 @@ def _hand_on(function: Callable[Concatenate[Backend, P], T]) -> Callable[Concate
 class Store:
     """The documents of one collection with their chunks, vectors and terms, and search over the chunks.
 
-    Rules for every method: a write is atomic, and visible to the very next search in any process. A filter is a
-    boundary: nothing outside it is returned. `k` < 1 and an empty store return nothing. All methods may be called from
-    several threads. A failure raises DriverFailed, as does every use after `close`; it never looks like "nothing
-    found". ModelSwitched is raised once another process has switched the collection to another embedder.
-    `SearchableStore` and `WritableStore` of clew.core.protocols say of most methods what they do.
+    Rules for every method: a write is atomic, and visible to the very next search in any process. Nothing outside a
+    filter is returned. `k` < 1 and an empty store return nothing. Several threads may call all methods. A failure
+    raises DriverFailed, as does every use after `close`; it never looks like "nothing found". ModelSwitched is raised
+    once another process has switched the collection to another embedder. `SearchableStore` and `WritableStore` of
+    clew.core.protocols document most methods.
 
     whole: The store of the whole collection; itself, unless it is within a filter.
     """
@@ -149,16 +149,16 @@ class Store:
         self._views: LRUCache[Store] = LRUCache(MAX_VIEWS)
         self._languages: LRUCache[dict[str, int]] = LRUCache(1)  # by change number
         self._holds_state = False
-        self._state: Head | None = None  # that is held
+        self._state: Head | None = None  # held from the first read on
 
     @property
     def jobs(self) -> JobQueue:
-        """The queue of the jobs of the collection."""
+        """The job queue of the collection."""
         return JobQueue(self._backend.named("jobs"))
 
     @property
     def sessions(self) -> NamedSessions:
-        """The sessions that are kept with the collection."""
+        """The sessions stored with the collection."""
         return NamedSessions(self._backend.named("sessions"))
 
     @property
@@ -168,15 +168,14 @@ class Store:
 
     @property
     def keys(self) -> NamedRows:
-        """The keys of a server; to change one is a change of the collection."""
+        """The keys of a server; changing one increases the change number."""
         return CountedRows(self._backend, "keys")
 
     def within(self, where: Filter) -> "Store":
-        """Return the same store as far as a filter admits it: it shows nothing else by any method, and changes nothing.
+        """Return a read-only view of the store through a filter; no method shows anything else.
 
-        Of a document with hidden chunks, it shows the others as if they were all, without its summary. Statistics
-        (`count_terms`, `match_terms`, `language_counts`, `calibration`) are those of the whole collection, which alone
-        is closed.
+        A document with hidden chunks appears to have only the others, and no summary. Statistics (`count_terms`,
+        `match_terms`, `language_counts`, `calibration`) come from the whole collection. Close only the whole store.
         """
         whole, where = self.whole, self._where & where
         if where is self._where:
@@ -189,12 +188,12 @@ class Store:
             if key:
                 view._hits = HitCache(view._backend, whole._hits)
                 whole._views.put(key, view)
-            else:  # a hit is shown as it is stored
+            else:  # hits are not redacted
                 view._hits = whole._hits
         return view
 
     def at_one_state(self) -> "Store":
-        """Return the same store for one search: it reads the state once, again only if rows are removed meanwhile."""
+        """Return the same store for one search: it reads the head once, and again only if found rows are removed."""
         if self._holds_state:
             return self
         held = copy(self)
@@ -202,7 +201,7 @@ class Store:
         return held
 
     def _read_head(self, *, is_anew: bool = False) -> Head:
-        """Return what is said of the whole: now, or as it was read first by a store at one state, unless `is_anew`."""
+        """Return the current head, or the held one of a store at one state, unless `is_anew`."""
         if self._state is not None and not is_anew:
             return self._state
         head = self._backend.head()
@@ -222,7 +221,7 @@ class Store:
         expected_text: str | None = None,
         summary_vector: Vector | None = None,
     ) -> None:
-        """Replace a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
+        """Replace a document and all its chunks, atomically; ConcurrentChange if its text is not `expected_text`."""
         new = make_new_entries(NewDocument(document, chunks, vectors, terms, summary_vector), self._backend.dim)
         vector = new.summary_vector
         self._backend.write(
@@ -230,12 +229,12 @@ class Store:
         )
 
     def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
-        """Replace documents and all their chunks as one change: all of them or none."""
+        """Replace documents and all their chunks in one transaction."""
         made = [make_new_entries(each, self._backend.dim) for each in documents]
         self._backend.write(lambda tx: write.put_documents(tx, made))
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
-        """Change threads, all or none; ConcurrentChange if one is not the one that was read."""
+        """Edit threads in one transaction; ConcurrentChange if one has changed since it was read."""
         dim = self._backend.dim
         made = [
             (e, make_entries(e.document, e.chunks, checks.check_vectors(e.vectors, e.chunks, e.terms, dim), e.terms))
@@ -246,13 +245,13 @@ class Store:
     def summarise(
         self, doc_id: str, summary: str, vector: Vector | None = None, *, by: str = "", expected_text: str | None = None
     ) -> None:
-        """Set a document's summary, who made it, and the summary's vector, which is pending without one."""
+        """Set a document's summary, its author and its vector; without a vector it is pending."""
         checked = None if vector is None else checks.check_vector(vector, self._backend.dim)
         columns = {"summary": summary, "summary_by": by, "vector": checked}
         self._backend.write(lambda tx: write.change_named_document(tx, doc_id, expected_text=expected_text, **columns))
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
-        """Set the stamp of a document whose file was touched but not changed; the change number stays."""
+        """Set the stamp of a document whose file was touched but not changed; the change number stays the same."""
         self._backend.write(lambda tx: write.set_stamp(tx, doc_id, stamp), is_change=False)
         self._hits.clear()
 
@@ -261,10 +260,10 @@ class Store:
         return self._backend.write(lambda tx: write.drop_documents(tx, doc_ids))
 
     def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
-        """Claim the documents that nobody else has claimed, for so many seconds; return their ids."""
+        """Claim the documents that nobody else has claimed, for `seconds`; return their ids."""
         with self._backend.read() as snapshot:
             found = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("row", "id"))
-        ids = {str(row): doc_id for row, doc_id in found}  # so that no id outlives an erasure
+        ids = {str(row): doc_id for row, doc_id in found}  # claim row numbers, so that no id outlives an erasure
         free = claim_documents(self._backend.named("claims"), ids, owner=owner, seconds=seconds)
         return {ids[number] for number in free}
 
@@ -280,22 +279,22 @@ class Store:
     discard_staged = _hand_on(embed.discard_staged_vectors)
 
     def switch_to_staged(self, embedder: Embedder) -> "Store":
-        """Make the staged vectors those in use and stage the old ones; return the store opened for the new model.
+        """Swap the active vectors with the staged ones; return the store opened for the new model.
 
-        Missing vectors are made first, while writes wait. This store, and whoever else has the collection open, raises
-        ModelSwitched from then on.
+        Missing vectors are made first. This store, and everybody else who has the collection open, raises ModelSwitched
+        from then on.
         """
         embed.switch_to_staged_model(self._backend, embedder)
         return self.with_model_in_use(embedder)
 
     def with_model_in_use(self, embedder: Embedder) -> "Store":
-        """Return the same collection opened for this model, to which it was switched, in place of this store.
+        """Reopen the collection with this model, to which it was switched, and return the new store.
 
-        It shares the connections of this one, which is not to be used any more. StoreMismatch if the model is another.
+        The new store takes over the connections: do not use this one any more. StoreMismatch if the model is another.
         """
         return Store(self._backend.reopen(embedder))
 
-    # -- reads, each of one state, except where they go through all of it
+    # -- reads, each from one snapshot, except iterations over the whole collection
 
     document = _read_state(read.read_document)
     documents = _read_state(read.list_records)
@@ -312,7 +311,7 @@ class Store:
     # -- searches
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of those of the chunks that exist."""
+        """Return the vectors of the existing chunks."""
         return self._backend.index.vectors(self._read_head(), chunk_ids)
 
     def search_vectors(
@@ -329,7 +328,7 @@ class Store:
         return self._read_found(lambda head: matching(head, packed, k, where), k) if len(packed.hashes) else []
 
     def _read_found(self, search: Callable[[Head], RowScores], k: int) -> list[Hit]:
-        """Read the hits of a search; it is made again where rows were removed before they were read."""
+        """Read the hits of a search, searching again if found rows are removed before they are read."""
 
         def read(head: Head) -> list[Hit]:
             if k < 1 or not head.chunks:
@@ -342,7 +341,7 @@ class Store:
         return self._repeat(read)[1]
 
     def _repeat(self, search: Callable[[Head], T]) -> tuple[Head, T]:
-        """Search, and say as of which head; search again where rows were removed before they were read."""
+        """Search, retrying while found rows are removed before they are read; return the head and the result."""
         for attempt in range(MAX_ATTEMPTS):
             head = self._read_head(is_anew=attempt > 0)
             try:
@@ -363,12 +362,12 @@ class Store:
         mode: Mode = "ann",
         breadth: int | None = None,
     ) -> list[Candidates]:
-        """Find the candidates of each query; search again where rows were removed before the index followed to them."""
+        """Find the candidates of each query, searching again if found rows are removed meanwhile."""
         for vector in vectors:
             checks.check_vector(vector, self._backend.dim)
         bounded = [each._replace(where=self._where & each.where) for each in rankings]
         if chunk_ids and self._where is not EVERYTHING:
-            chunk_ids = list(self.chunks_by_id(chunk_ids))  # the index would find others too
+            chunk_ids = list(self.chunks_by_id(chunk_ids))  # the index would find hidden ones, too
         packed, matrix = [pack_terms(each) for each in terms], np.ascontiguousarray(vectors, np.float32)
         queries = Queries(matrix, packed, bounded, chunk_ids, Effort(mode == "exact", breadth))
         head, found = self._repeat(lambda head: self._backend.index.candidates(head, queries))
@@ -376,7 +375,7 @@ class Store:
         return [self._read_later(head, each, hits) for each in found]
 
     def _read_later(self, head: Head, of: RowCandidates, hits: HitCache) -> Candidates:
-        """Make candidates whose hits are read when they are asked for."""
+        """Make candidates whose hits are read on demand."""
 
         def read_hits(places: Sequence[int]) -> list[Hit]:
             wanted = [of.rows[place] for place in places]
@@ -392,9 +391,9 @@ class Store:
         return Candidates(of.ids, of.is_message, *columns, read_hits, read_threads)
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """Find the k documents whose summary has the greatest cosine: their ids and it, best first, ties by id.
+        """Find the k documents whose summary has the greatest cosine: (id, cosine), best first, ties by id.
 
-        A summary is of a whole document, so of a part that a filter shows there is none.
+        Skip partly hidden documents, since a summary describes the whole.
         """
         checked, where, wanted = checks.check_vector(vector, self._backend.dim), self._where & where, k
         while k > 0:
@@ -406,7 +405,6 @@ class Store:
         return []
 
     def _keep_whole(self, near: list[tuple[str, float]]) -> list[tuple[str, float]]:
-        """Keep the documents of which all is shown."""
         if not isinstance(self._backend, FilteredBackend) or not self._backend.splits:
             return near
         wanted = select(DOCUMENT, id={doc_id for doc_id, _ in near})
@@ -416,7 +414,7 @@ class Store:
         return [(doc_id, score) for doc_id, score in near if doc_id in whole]
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """Return how well the chunks that exist match the terms of a query, by id."""
+        """Return how well the existing chunks match the terms of a query, by id."""
         nothing = np.zeros((1, self._backend.dim), np.float32)
         queries = Queries(nothing, [pack_terms(terms)], (), chunk_ids)
         _, (found,) = self._repeat(lambda head: self._backend.index.candidates(head, queries))
@@ -424,14 +422,14 @@ class Store:
         return dict(zip(found.ids, matches, strict=True))
 
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
-        """Count the chunks of the whole collection that have each of the terms, up to `at_most`."""
+        """Count, for each term, the chunks of the whole collection that have it, up to `at_most`."""
         return self._backend.index.count_having(self._read_head(), hash_terms(terms), at_most)
 
     def language_counts(self, *, exact: bool = False) -> dict[str, int]:
-        """Count the chunks in each language, as of the last change; up to a few thousand, or `exact`."""
+        """Count the chunks in each language, as of the last change: up to MAX_LANGUAGE, or `exact`."""
         change = str(self.change_number())
         counts = None if exact else self._languages.get(change)
-        if counts is None:  # every chunk has a term that names its language
+        if counts is None:  # every chunk has a term for its language
             found = self.count_terms(LANGUAGE_TERMS, at_most=None if exact else MAX_LANGUAGE)
             counts = {code: count for code, count in zip(_CODES, found, strict=True) if count}
             if not exact:
@@ -444,11 +442,11 @@ class Store:
     repair = _hand_on(inspection.repair_collection)
 
     def calibration(self) -> str:
-        """Return the text about the collection that was kept last, or an empty one."""
+        """Return the stored calibration text, or an empty one."""
         return str(self.whole._backend.named("calibration").read().get("", ""))
 
     def set_calibration(self, text: str) -> None:
-        """Keep a text about the collection; the change number grows."""
+        """Store the calibration text; the change number grows."""
         CountedRows(self._backend, "calibration").change(lambda values: values.update({"": text}))
 
     def counts(self) -> StoreStats:
@@ -462,13 +460,13 @@ class Store:
         return StoreStats(documents, chunks, head.embedder, head.dim, head.change, pending=pending)
 
     def stats(self) -> StoreStats:
-        """Return the counts, the index with the room that it takes, and whether vectors are being made."""
+        """Return the counts, the kind of the index, the bytes on disk, and whether vectors are being made."""
         kind, size = self._backend.describe()
         is_embedding = has_claims(self.whole._backend.named("claims"), embed.PENDING)
         return replace(self.counts(), index=kind, bytes=size, is_embedding=is_embedding)
 
     def describe_pending(self) -> str:
-        """Describe how many chunks are searchable by meaning; empty if all of them are."""
+        """Describe how many chunks are searchable by meaning; empty if all are."""
         counts = self.counts() if self._read_head().pending else None
         return counts.describe_pending() if counts and counts.pending else ""
 
@@ -477,29 +475,29 @@ class Store:
         return self._read_head().change
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Return when all that was put is safe on disk and the index is in its best shape."""
+        """Write everything to disk and optimise the index; with `with_graph=False`, build no new graph."""
         self._backend.flush(with_graph=with_graph)
 
     def maintain(self) -> list[str]:
-        """Remove what deleted rows and old versions leave behind and keep up the indexes; say what was done, in words.
+        """Remove the remains of deleted rows and old versions, maintain the indexes, and describe what was done.
 
-        It may take long, and others search and write meanwhile; results do not change.
+        This may take long; others can search and write meanwhile. Results do not change.
         """
         return self._backend.maintain()
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Give free room back to the disk; return what could not be done, None if less than this share is free."""
+        """Return free space to the file system; return problems, or None if less than `min_share` is free."""
         return self._backend.reclaim_room(min_share)
 
     def purge(self) -> Purge:
-        """Overwrite what was deleted before; return what was done, and what has to be done again.
+        """Overwrite deleted content on disk; return what was done and what must be repeated.
 
-        Others may read and write meanwhile, or wait for it. The index is built again by the next `flush` or search.
+        Others may read and write meanwhile, or wait for it. The next `flush` or search rebuilds the index.
         """
         return self._backend.compact()
 
     def notes(self) -> list[str]:
-        """Return what is beyond the reach of `purge`, as sentences: backups, logs of a server."""
+        """Describe, in sentences, what `purge` cannot reach: backups, logs of a server."""
         return self._backend.notes()
 
     def close(self) -> None:
@@ -508,7 +506,7 @@ class Store:
 
 
 def _get_all(found: Mapping[int, T], rows: Sequence[int]) -> list[T]:
-    """Return what was found in these rows; Gone if a row is missing."""
+    """Return the values of these rows; Gone if one is missing."""
     try:
         return [found[row] for row in rows]
     except KeyError as error:
@@ -516,5 +514,5 @@ def _get_all(found: Mapping[int, T], rows: Sequence[int]) -> list[T]:
 
 
 def make_opener(open_backend: Callable[P, Backend]) -> Callable[P, Store]:
-    """Make what opens the store of a collection over a kind of backend; the collection is made if there is none."""
+    """Make a function that opens the store of a collection over a kind of backend, creating it if necessary."""
     return lambda *args, **options: Store(open_backend(*args, **options))

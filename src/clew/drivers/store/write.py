@@ -1,4 +1,4 @@
-"""Changes to a collection. Each function decides within a transaction, and may be run again if others were faster."""
+"""Changes to a collection. Each function runs within a transaction, which may be retried if others commit first."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from clew.drivers.store.checks import check_text_unchanged, not_found_error
 from clew.drivers.store.rows import DocumentEntries, Entry, Piece, Placed, is_same_print
 
 _OLD = ("id", "doc", "print", "length", "pending", "text", "headings", "context", "sum")  # of a chunk that may stay
-_GONE = ("doc", "length", "pending")  # of a chunk that goes
+_GONE = ("doc", "length", "pending")  # of a chunk to delete
 _OLD_PIECE = ("doc", "n", "block", "chars", "chunks", "sum")
 
 
@@ -52,13 +52,13 @@ def put_document(
 
 
 def _drop_staged(tx: Transaction, document: Row) -> None:
-    """Remove the staged vector of a summary that goes or changes."""
+    """Remove the staged vector of a summary that is deleted or changed."""
     if tx.head.staged is not None:
         tx.remove(tx.find(select(STAGED, row=[document["row"]]), ("row",)))
 
 
 def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None:
-    """Replace documents; what is stored of them is read at once for all, not for each of them."""
+    """Replace documents, reading their stored rows in one batch."""
     found = tx.read_ahead(select(DOCUMENT, id={each.document.id for each in documents}), made.WHOLE)
     docs = [row["row"] for row in found]
     tx.read_ahead(select(PIECE, doc=docs), _OLD_PIECE)
@@ -69,7 +69,7 @@ def put_documents(tx: Transaction, documents: Sequence[DocumentEntries]) -> None
 
 
 def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequence[Piece]) -> None:
-    """Replace pieces of a document, and the sizes of the blocks that they are in; one that is the same stays."""
+    """Replace pieces of a document, and update the sizes of their blocks; unchanged pieces stay."""
     gone, added = old, [made.make_piece_row(piece, doc) for piece in given]
     if old:
         same = {(row["n"], row["sum"]) for row in old} & {(row["n"], row["sum"]) for row in added}
@@ -83,7 +83,7 @@ def replace_pieces(tx: Transaction, doc: int, old: Sequence[Row], given: Sequenc
 
 
 def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_messages: bool = True) -> None:
-    """Add up again the blocks of messages that these numbers are in; a document of none has no blocks."""
+    """Recompute the blocks with these message numbers; a document without messages has no blocks."""
     blocks = {n >> BLOCK_BITS for n in numbers}
     if not blocks:
         return
@@ -97,7 +97,7 @@ def refresh_blocks(tx: Transaction, doc: int, numbers: Iterable[int], *, has_mes
 
 
 def rebuild_blocks(tx: Transaction, doc_ids: Collection[str]) -> None:
-    """Add up again all blocks of documents."""
+    """Recompute all blocks of documents."""
     for document in tx.find(select(DOCUMENT, id=doc_ids), ("row",)):
         doc = document["row"]
         tx.remove(tx.find(select(BLOCK, doc=[doc]), ("doc", "block")))
@@ -108,7 +108,7 @@ def rebuild_blocks(tx: Transaction, doc_ids: Collection[str]) -> None:
 def replace_chunks(
     tx: Transaction, doc: int, old: Sequence[Row], entries: Sequence[Entry], places: Sequence[Placed]
 ) -> None:
-    """Replace chunks of a document; one that has not changed keeps the number of its row, or all of it."""
+    """Replace chunks of a document; an unchanged chunk keeps its row, a moved one its row number."""
     known = {row["id"]: row for row in old}
     added: list[Row] = []
     for entry, place in zip(entries, places, strict=True):
@@ -119,7 +119,7 @@ def replace_chunks(
         row = made.make_chunk_row(entry, place, row=before["row"], doc=doc)
         if before["sum"] == row["sum"]:
             del known[entry.chunk.id]
-        else:  # it has moved; what it is found by stays, a vector that was made meanwhile too
+        else:  # it has moved: keep its signals, and a vector that was made meanwhile
             added.append({**row, "print": before["print"], "pending": before["pending"]})
     tx.remove(known.values())
     tx.add(added)
@@ -132,13 +132,13 @@ def _is_unchanged(row: Row, entry: Entry) -> bool:
 
 
 def _no_summary(tx: Transaction) -> Row:
-    """Return what changes of a document with its text: it has another revision and time, and no summary any more."""
+    """Return the columns that a change of the text resets: a new revision and time, and no summary."""
     times: Row = {"updated": to_iso(datetime.now(UTC)), "revision": tx.head.change + 1}
     return {**times, "summary": "", "summary_by": "", "vector": None}
 
 
 def change_document(tx: Transaction, old: Row, **columns: Any) -> None:
-    """Replace the row of a document by one with other columns."""
+    """Replace columns in the row of a document."""
     tx.remove([old])
     if "vector" in columns:
         _drop_staged(tx, old)
@@ -146,7 +146,7 @@ def change_document(tx: Transaction, old: Row, **columns: Any) -> None:
 
 
 def change_named_document(tx: Transaction, doc_id: str, *, expected_text: str | None = None, **columns: Any) -> None:
-    """Replace columns of a document; NotFound if it is not there, ConcurrentChange if its text is another."""
+    """Replace columns of a document; NotFound if it does not exist, ConcurrentChange if its text has changed."""
     old = tx.find_one(select(DOCUMENT, id=[doc_id]), made.WHOLE)
     if old is None:
         raise not_found_error(doc_id)
@@ -156,7 +156,7 @@ def change_named_document(tx: Transaction, doc_id: str, *, expected_text: str | 
 
 
 def set_stamp(tx: Transaction, doc_id: str, stamp: str) -> None:
-    """Set the stamp of a document, if it is there."""
+    """Set the stamp of a document, if it exists."""
     old = tx.find_one(select(DOCUMENT, id=[doc_id]), made.WHOLE)
     if old is not None:
         change_document(tx, old, stamp=stamp)
@@ -181,7 +181,7 @@ def _read_text(tx: Transaction, document: Row | None) -> str:
 
 
 def edit_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Entry]]]) -> None:
-    """Change threads; ConcurrentChange if one is not the one that was read."""
+    """Edit threads; ConcurrentChange if one has changed since it was read."""
     found = _find_threads(tx, edits)
     for edit, _ in edits:
         stored = found.get(edit.document.id)
@@ -198,13 +198,12 @@ def edit_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Ent
 
 
 def _find_threads(tx: Transaction, edits: Sequence[tuple[ThreadEdit, Sequence[Entry]]]) -> dict[str, Row]:
-    """Find the rows of the threads, by id."""
     ids = {edit.document.id for edit, _ in edits}
     return {row["id"]: row for row in tx.find(select(DOCUMENT, id=ids), made.WHOLE)}
 
 
 def _remove_messages(tx: Transaction, document: Row, numbers: Sequence[int]) -> None:
-    """Remove messages of a thread with their chunks; a thread that is left empty stays for now."""
+    """Remove messages of a thread with their chunks; an empty thread stays for now."""
     doc = [document["row"]]
     gone = tx.find(select(PIECE, doc=doc, n=set(numbers)), ("doc", "n", "chars"))
     chunks = tx.find(select(CHUNK, doc=doc, piece=set(numbers)), _GONE)
@@ -215,7 +214,7 @@ def _remove_messages(tx: Transaction, document: Row, numbers: Sequence[int]) -> 
 
 
 def _write_messages(tx: Transaction, document: Row, edit: ThreadEdit, entries: Sequence[Entry]) -> None:
-    """Write the messages of an edit with their chunks; a thread that is left empty goes."""
+    """Write the messages of an edit with their chunks; drop the thread if it is empty then."""
     split = made.split_messages(edit.document, edit.numbers, edit.positions, edit.chunks)
     numbers, doc = {piece.n for piece in split.pieces}, document["row"]
     old_pieces = tx.find(select(PIECE, doc=[doc], n=numbers), _OLD_PIECE)

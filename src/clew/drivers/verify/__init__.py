@@ -1,1 +1,1 @@
-"""Verifiers: how likely is it that a passage supports a claim?"""
+"""Verifiers: the probability that a passage supports a claim."""

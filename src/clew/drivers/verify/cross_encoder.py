@@ -1,10 +1,10 @@
 """The verifier and the reader "builtin": one small cross-encoder that reads a claim or a question with a passage.
 
-It was trained for both (`studies.support`, `studies.reader`), from the reranker's network and for the same cost;
-`model/README.md` says on what, and how well it does. One pair per run, as for the reranker (see `drivers.onnx`).
+It was trained for both (`studies.support`, `studies.reader`) from the reranker's network, and costs as much to run;
+`model/README.md` describes its training data and accuracy. One pair per run, as for the reranker (see `drivers.onnx`).
 
-A passage that is longer than the model reads is read whole, in overlapping windows, each with the passage's first line,
-which may be its headings. The window that supports the claim best counts.
+A passage over the token limit is read in overlapping windows, each with the passage's first line if that is short: it
+may be the headings. The best window counts.
 """
 
 import hashlib
@@ -25,13 +25,13 @@ from clew.drivers.windows import keep_both_ends, logistic, max_score_per_text, s
 
 MODEL = Path(__file__).parent / "model"
 MAX_TOKENS = 448  # of a pair, as in training
-OVERLAP = 96  # tokens that two windows share at least
+OVERLAP = 96  # minimum tokens that two windows share
 _opening = Lock()
-MAX_HEADING = 48  # tokens of the first line that go with every window
+MAX_HEADING = 48  # tokens; a longer first line is not repeated in every window
 
 
 class SupportModel:
-    """A model of support in a folder: `model.onnx`, `tokenizer.json`, and `calibration.json` with what was fitted."""
+    """A support model in a folder: `model.onnx`, `tokenizer.json`, and fitted parameters in `calibration.json`."""
 
     def __init__(self, folder: Path, *, name: str, max_tokens: int = MAX_TOKENS) -> None:
         self._model = OnnxModel(folder, name=name)
@@ -53,11 +53,11 @@ class SupportModel:
         self.max_tokens = max(max_tokens, MIN_TOKENS)
 
     def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the chance, for each pair of a passage and a claim in order, that the passage supports the claim."""
+        """Return, for each (passage, claim) in order, the probability that the passage supports the claim."""
         return [self.calibrate(logit) for logit in self.read(pairs)]
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Read the logit of each pair of a passage and a claim or question, in order: that of its best window."""
+        """Return, for each (passage, claim or question) in order, the logit of the best window."""
         if not pairs:
             return []
         size = self.max_tokens - self._template.size
@@ -70,26 +70,26 @@ class SupportModel:
             windows = self._cut(passage, headings[owner], size - len(short))
             inputs += [self._template.encode_pair(short, window) for window in windows]
             owners += [owner] * len(windows)
-        order = sorted(range(len(inputs)), key=lambda at: -len(inputs[at][0]))  # so that all end together
+        order = sorted(range(len(inputs)), key=lambda at: -len(inputs[at][0]))  # longest first, to balance the cores
         logits = run_parallel([partial(self._run, *inputs[at]) for at in order], max_concurrent=count_cores())
         return max_score_per_text(logits, [owners[at] for at in order], len(pairs))
 
     def judge(self, chance: float) -> SupportVerdict:
-        """Judge a chance: supported, unsupported or, between the two thresholds, unsure."""
+        """Judge a probability: supported, unsupported or, between the two thresholds, unsure."""
         if chance >= self._supported:
             return "supported"
         return "unsupported" if chance < self._unsupported else "unsure"
 
     def calibrate(self, logit: float) -> float:
-        """Return the chance of support at a logit of the model."""
+        """Return the probability of support for a logit of the model."""
         return logistic(self._scale * logit + self._offset)
 
     def calibrate_answer(self, logit: float) -> float:
-        """Return the chance that a part of a passage answers a question, at a logit of the model."""
+        """Return the probability, for a logit of the model, that a part of a passage answers a question."""
         return logistic(self._answer_scale * logit + self._answer_offset)
 
     def _cut(self, passage: list[int], heading: list[int], size: int) -> list[list[int]]:
-        """Cut a passage into windows; after the first, each begins with the passage's first line if that is short."""
+        """Split a passage into windows; all but the first begin with the passage's first line, if that is short."""
         if len(passage) <= size:
             return [passage]
         head = heading if len(heading) <= min(MAX_HEADING, size // 4) else []
@@ -97,7 +97,6 @@ class SupportModel:
         return [windows[0], *(head + window for window in windows[1:])]
 
     def _run(self, ids: list[int], types: list[int]) -> float:
-        """Run the model on one pair; return the logit."""
         output = self._model.run(ids, types, output=self._model.outputs[0])
         if output.size != 1:
             raise DriverFailed(f"{self.name} gives {output.shape} for a pair and not one number; it is no verifier")
@@ -109,7 +108,7 @@ class SupportModel:
 
 def make_support_model(config: AnswerConfig) -> SupportModel:  # noqa: ARG001 - nothing can be set
     """Make the verifier "builtin"."""
-    with _opening:  # threads that ask at once share it
+    with _opening:  # concurrent threads share one model
         return _open_builtin()
 
 
@@ -119,7 +118,7 @@ def _open_builtin() -> SupportModel:
 
 
 class AnswerModel:
-    """Scores how well texts answer a question; trained to tell an answer from what is close to it."""
+    """A reader that scores how well texts answer a question, trained to tell answers from near misses."""
 
     def __init__(self, model: SupportModel) -> None:
         self._model = model
@@ -130,7 +129,7 @@ class AnswerModel:
         return self._model.read([(text, query) for text in texts])
 
     def calibrate(self, score: float) -> float:
-        """Return the chance that a text with this score answers."""
+        """Return the probability that a text with this score answers."""
         return self._model.calibrate_answer(score)
 
 

@@ -1,7 +1,7 @@
 """Judged questions: a question, and the documents or spans that answer it.
 
-They are read from and written to JSON Lines, and read from a folder in the format of BEIR: corpus.jsonl, queries.jsonl
-and qrels/SPLIT.tsv.
+They are read from and written to JSON Lines, and read from a BEIR folder: corpus.jsonl, queries.jsonl and
+qrels/SPLIT.tsv.
 """
 
 import json
@@ -21,15 +21,15 @@ from clew.engine.names import find_message, resolve_document_or_sections
 from clew.evaluation.measures import Span
 
 MAX_GRADE = 1_000_000
-_SPLITS = ("test", "dev", "train")  # of a BEIR folder, the first that is there
+_SPLITS = ("test", "dev", "train")  # of a BEIR folder: the first one found is read
 _TOO_DEEP = "it is nested too deep, or has a number of too many digits"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The answer of a question: a part of a document, or a message by its id (`channel/id` where several have it).
+    """The answer to a question: a part of a document, or a message by its id (`channel/id` if several have it).
 
-    The part is a verbatim quote, or its first and last position. Of a message it may be a quote, or all of it.
+    Give the part as a verbatim `quote`, or as `start` and `end`. A message without a quote counts as a whole.
     """
 
     document: str = ""
@@ -56,11 +56,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question and its evidence; without an id it gets one made of the question and its history.
+    """A question and its evidence.
 
-    `relevant` are grades by document (its id, uri or path), `evidence` the spans that answer. `topics` are documents by
-    topic, for questions that ask for several things. `answer` is a reference answer. `is_answerable` is False for a
-    question that nothing in the collection answers. `made` is what of the collection it was made from, if anything.
+    relevant: Grades by document (its id, uri or path).
+    evidence: The spans that answer.
+    id: Default: a digest of the question and its history.
+    answer: A reference answer.
+    is_answerable: False if nothing in the collection answers the question.
+    topics: Documents by topic, for a question that asks for several things.
+    made: The source of a question made from the collection, such as "headings".
     """
 
     question: str
@@ -89,10 +93,7 @@ class JudgedQuestion:
 
 
 def read_questions(path: str | Path) -> list[JudgedQuestion]:
-    """Return the judged questions of a JSON Lines file, or of a folder in the format of BEIR.
-
-    SourceError names the line that cannot be read and says why.
-    """
+    """Read judged questions from a JSON Lines file or a BEIR folder; SourceError names the line that is wrong."""
     path = Path(path)
     if path.is_dir():
         return read_beir_questions(path)
@@ -113,7 +114,7 @@ def read_questions(path: str | Path) -> list[JudgedQuestion]:
 
 
 def read_json_lines(path: Path) -> Iterable[tuple[int, Any]]:
-    """Yield the values of a JSON Lines file, each with the number of its line; SourceError where a line is not JSON."""
+    """Yield the values of a JSON Lines file, each with its line number; raise SourceError if a line is not JSON."""
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -131,7 +132,7 @@ def read_json_lines(path: Path) -> Iterable[tuple[int, Any]]:
 
 
 def parse_question(value: Any) -> JudgedQuestion:
-    """Parse the question of a JSON object; SettingsError says which part is wrong. Other keys are for the reader."""
+    """Parse a question from a JSON object, ignoring unknown keys; SettingsError names the part that is wrong."""
     if not isinstance(value, Mapping):
         raise SettingsError('a question is an object, such as {"question": "…", "relevant": ["handbook/keys.md"]}')
     try:
@@ -165,7 +166,7 @@ def parse_question(value: Any) -> JudgedQuestion:
 
 
 def write_questions(path: str | Path, questions: Sequence[JudgedQuestion]) -> None:
-    """Write questions as the JSON Lines that `read_questions` reads."""
+    """Write questions as JSON Lines for `read_questions`."""
     lines = [json.dumps(format_question(question), ensure_ascii=False) for question in questions]
     try:
         Path(path).write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -174,7 +175,7 @@ def write_questions(path: str | Path, questions: Sequence[JudgedQuestion]) -> No
 
 
 def format_question(question: JudgedQuestion) -> dict[str, Any]:
-    """Format the question as a JSON object, without empty fields."""
+    """Format a question as a JSON object without empty fields."""
     evidence = [
         {
             **({"document": each.document} if each.document else {"message": each.message}),
@@ -260,7 +261,7 @@ def _expect(value: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any
 
 
 def read_beir_questions(folder: Path) -> list[JudgedQuestion]:
-    """Return the questions of a BEIR folder that have a relevant document, in the order of the file."""
+    """Read the questions of a BEIR folder that have a relevant document, in the order of the file."""
     grades = _read_grades(_find_qrels(folder))
     found = []
     for id_, line in _read_beir_entries(folder / "queries.jsonl"):
@@ -300,7 +301,7 @@ def _find_qrels(folder: Path) -> Path:
 
 
 def _read_grades(path: Path) -> dict[str, dict[str, float]]:
-    """Read the grades by question; rows are question, document, grade, or TREC's with a second column of 0."""
+    """Read the grades by question; rows are question, document, grade, or as in TREC with a second column of 0."""
     found: dict[str, dict[str, float]] = {}
     for number, row in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
         cells = row.split("\t") if "\t" in row else row.split()
@@ -311,7 +312,7 @@ def _read_grades(path: Path) -> dict[str, dict[str, float]]:
         except (ValueError, IndexError):
             reason = f"line {number}: {row.strip()!r} must be a question, a document and a grade, with tabs between"
             raise SourceError(str(path), reason) from None
-        if not abs(grade) <= MAX_GRADE:  # nor is it a number that is none
+        if not abs(grade) <= MAX_GRADE:  # also true for NaN
             raise SourceError(
                 str(path), f"line {number}: the grade {cells[-1].strip()} must be a number up to {MAX_GRADE}"
             )
@@ -321,19 +322,19 @@ def _read_grades(path: Path) -> dict[str, dict[str, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The relevant documents and spans of a question by ids of the collection; an unknown name stays as it is."""
+    """The relevant documents and spans of a question, by ids of the collection; unknown names stay as they are."""
 
     grades: Mapping[str, float]
-    spans: Sequence[tuple[str, Span]] = ()  # the document and the characters that answer
+    spans: Sequence[tuple[str, Span]] = ()  # document id and answering characters
     topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def resolve_questions(
     engine: Engine, questions: Sequence[JudgedQuestion]
 ) -> tuple[dict[str, Judgement], tuple[str, ...]]:
-    """Resolve the judgement of each question by its id, and notes on missing documents.
+    """Resolve the judgement of each question, by question id; return also notes on missing documents.
 
-    A document that is not there counts as not found. NotFound if not one of them is there.
+    A missing document counts as not found by the search. Raise NotFound if all documents are missing.
     """
     names = _Names(engine)
     judgements = {question.id: names.judge(question) for question in questions}
@@ -356,7 +357,7 @@ def resolve_questions(
 
 
 class _Names:
-    """Looks up documents by id, uri, path or the end of a path, and counts the missing ones."""
+    """A lookup of documents by id, uri, path or the end of a path, which records missing ones."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -407,7 +408,7 @@ class _Names:
         return self._known[name]
 
     def _place_message(self, evidence: Evidence) -> tuple[str, Span] | None:
-        """Return where a message stands, or the quote in it."""
+        """Find the span of a message, or of the quote in it."""
         try:
             id_, section = find_message(self._engine.opened, evidence.message)
         except NotFound:
@@ -438,7 +439,7 @@ class _Names:
 
 
 def find_quote(text: str, quote: str) -> Span | None:
-    """Find where a quote stands in a text, whatever its white space; None if it is not there."""
+    """Find the span of a quote in a text, ignoring differences in white space; None if it is not there."""
     at = text.find(quote)
     if at >= 0:
         return at, at + len(quote)

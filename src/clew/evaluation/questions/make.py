@@ -1,7 +1,7 @@
-"""Questions made from the collection itself: of its headings, titles and replies, by a language model, or of feedback.
+"""Questions made from the collection itself: from headings, titles and replies, by a language model, or from feedback.
 
-Each but those of feedback is kept with the span that answers it. They rank strategies roughly as people's questions do
-and are easier: use them where there are no others, and mix in your own.
+All but those from feedback come with the span that answers them. They rank strategies roughly like questions of people,
+but are easier: use them if you have no others, and add your own.
 """
 
 import random
@@ -31,20 +31,20 @@ NO_QUESTIONS: Final = (
     "no question could be made: there are no headings, titles or replies that ask enough, or no document that users "
     "found good"
 )
-MAX_EVIDENCE = 600  # characters: what stands under a heading begins with what it says
-MIN_EVIDENCE = 80
-MIN_WORDS = 2  # of a heading or title that asks for something
+MAX_EVIDENCE = 600  # characters of the text below a heading: its beginning answers
+MIN_EVIDENCE = 80  # characters
+MIN_WORDS = 2  # terms of a question
 MIN_REPLY_WORDS = 4
-MIN_ASKED_WORDS = 4  # of a message that asks
-MIN_TERMS = 3  # of a heading that says what it is about by itself
-MAX_RUN = 0.7  # of a question's words that may stand in the evidence in one piece
+MIN_ASKED_WORDS = 4  # terms of a message that asks
+MIN_TERMS = 3  # of a heading that names its subject without the heading above
+MAX_RUN = 0.7  # share of a question's words that may occur in the evidence as one run
 MIN_RUN = 4  # words; a shorter run is a name
-MAX_SIMILARITY = 0.97  # cosine from which two questions ask the same
-OPENED_GRADE = 0.5  # of a document that was opened; one that was found good has 1
-FIRST_WEIGHT = 0.5  # of an opening of the first result, which many open whatever it is; others have 1
-MIN_WEIGHT = 1.0  # of openings that count: one below the first, or two of the first
+MAX_SIMILARITY = 0.97  # cosine from which two questions are duplicates
+OPENED_GRADE = 0.5  # of an opened document; one judged good has 1
+FIRST_WEIGHT = 0.5  # of opening the first result, which many users open anyway; others have 1
+MIN_WEIGHT = 1.0  # for openings to count: one below the first result, or two of the first
 _BLOCK = 512  # questions compared at a time
-_ASKING = re.compile(r"\w[)\]`*_]*\?(?:[\s?!)]|$)")  # the end of a sentence, not of what is quoted
+_ASKING = re.compile(r"\w[)\]`*_]*\?(?:[\s?!)]|$)")  # the end of a sentence, not of a quotation
 _BATCH = 16  # prompts at a time
 _PROMPT = """Here is a passage of the document "{title}".
 
@@ -67,14 +67,17 @@ def make_questions(
     feedback: Sequence[Mapping[str, Any]] | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[JudgedQuestion]:
-    """Make questions with the spans that answer them, from the documents that the filter admits.
+    """Make questions with the spans that answer them.
 
-    The sources are headings, titles, replies (questions in threads and their answers) and the language model; by
-    default the model, if the engine has one, else the other three. Questions that repeat their evidence word for word
-    are left out, and duplicates. The same collection and seed give the same questions.
+    sources: headings, titles, replies (questions in threads and their answers), model (the language model) or feedback
+        (questions of users). Default: model if the engine has one, else headings, titles and replies.
+    count: Questions at most.
+    where: The documents to make questions from.
+    seed: The same collection and seed give the same questions.
+    feedback: For the source feedback: the judgements of users (`Engine.list_feedback`), objects with question, good and
+        documents.
 
-    The source feedback takes what users asked, with the documents that they found good or bad; `feedback` are their
-    judgements, objects with question, good and documents, as a server keeps them.
+    Duplicates, and questions that repeat their evidence word for word, are left out.
     """
     count = check_positive_count("count", count)
     llm = engine.opened.llm
@@ -109,7 +112,7 @@ def make_questions(
 
 
 def make_from_headings(document: Document) -> Iterator[JudgedQuestion]:
-    """Yield a question for each heading with text below it, with the heading above where it says little by itself."""
+    """Yield a question for each heading with text below it, naming the heading above if it says little alone."""
     if document.kind == THREAD_KIND:
         return
     for place, section in enumerate(document.sections):
@@ -119,12 +122,12 @@ def make_from_headings(document: Document) -> Iterator[JudgedQuestion]:
         path = document.heading_path(place)
         above = [each for each in (document.title, *path[:-1]) if each != section.label]
         both = extract_terms(f"{above[-1] if above else ''}: {section.label}").keys()
-        if not above or both - extract_terms(above[-1]).keys():  # “How” asks for nothing
+        if not above or both - extract_terms(above[-1]).keys():  # “How” alone asks for nothing
             yield from _ask_for(section.label, above[-1] if above else "", document, span)
 
 
 def make_from_titles(document: Document) -> Iterator[JudgedQuestion]:
-    """Yield the title of a page as a question; the beginning of its text answers it."""
+    """Yield the title of a page as a question, answered by the beginning of its text."""
     span = _find_body(document, 0, len(document.text), document.title)
     if document.kind != THREAD_KIND and span is not None and says_something(document.title):
         yield from _ask_for(document.title, "", document, span)
@@ -138,7 +141,7 @@ def _ask_for(heading: str, above: str, document: Document, span: tuple[int, int]
 
 
 def make_from_replies(document: Document) -> Iterator[JudgedQuestion]:
-    """Yield the questions that were asked in a thread, each with the first reply of somebody else."""
+    """Yield the questions asked in a thread, each answered by the first reply of another author."""
     answered: set[int] = set()
     for section in document.sections if document.kind == THREAD_KIND else ():
         parent = section.parent
@@ -165,14 +168,13 @@ _MAKERS: Final[dict[str, Callable[[Document], Iterator[JudgedQuestion]]]] = {
 
 
 def make_from_feedback(judgements: Sequence[Mapping[str, Any]], known: Collection[str]) -> Iterator[JudgedQuestion]:
-    """Yield the questions with a document that more users found good than bad, or that was opened; those are relevant.
+    """Yield the questions that have a relevant document: judged good more often than bad, or opened.
 
-    Judgements are objects as `/v1/feedback` gives them. The same question, whatever its case and white space, is one. A
-    document that is not among the known ones is left out. A question with bad judgements alone tells nothing that a
-    ranking could be measured by, and is left out.
+    `judgements` are objects as returned by `/v1/feedback`. Questions that differ only in case and white space are one.
+    Documents that are not `known`, and questions with only bad judgements, are left out.
 
-    To open is less than to find good: the grade is half, it takes two openings where the result was the first, and
-    thumbs on the document go before. Unopened results are not judged by that.
+    Opening counts less than a good judgement: the grade is half, the first result must be opened twice, and a judgement
+    of the document overrides openings. An unopened result is not judged.
     """
     thumbs: dict[str, dict[str, int]] = {}
     openings: dict[str, dict[str, float]] = {}
@@ -184,7 +186,7 @@ def make_from_feedback(judgements: Sequence[Mapping[str, Any]], known: Collectio
             raise SettingsError("feedback is a list of objects with question, good and documents") from None
         text = " ".join(str(text).split())
         key = text.casefold()
-        asked[key] = text  # as it was written last
+        asked[key] = text  # the last spelling
         votes, weights = thumbs.setdefault(key, {}), openings.setdefault(key, {})
         for document in dict.fromkeys(documents):
             if judgement.get("kind") == "opened":
@@ -203,7 +205,7 @@ def make_from_feedback(judgements: Sequence[Mapping[str, Any]], known: Collectio
 def _ask_model(
     llm: LLM, documents: Sequence[Document], count: int, seed: int, on_progress: OnProgress | None
 ) -> Iterator[JudgedQuestion]:
-    """Yield the questions that a model writes for passages of the documents, drawn at random."""
+    """Let a model write questions for random passages of the documents."""
     passages = [
         (document, span)
         for document in documents
@@ -234,8 +236,7 @@ def _judge(text: str, document: Document, span: tuple[int, int]) -> Iterator[Jud
 
 
 def _find_body(document: Document, start: int, end: int, label: str) -> tuple[int, int] | None:
-    """Find the text below a heading: without the line of the heading itself, cut after so many characters at a line or
-    sentence; None if there is little."""
+    """Find the text below a heading, up to MAX_EVIDENCE cut at a line or sentence; None if below MIN_EVIDENCE."""
     text = document.text
     start = _skip_space(text, start, end)
     line_end = text.find("\n", start, end)
@@ -261,19 +262,19 @@ def _read_evidence(question: JudgedQuestion, texts: dict[str, str]) -> str:
 
 
 def _spread(questions: Sequence[JudgedQuestion], count: int, seed: int) -> list[JudgedQuestion]:
-    """Draw some of the questions at random, in their order."""
+    """Draw a random sample of the questions, keeping their order."""
     return [questions[at] for at in sorted(random.Random(seed).sample(range(len(questions)), count))]
 
 
 def _name_documents(question: JudgedQuestion, uris: dict[str, str]) -> JudgedQuestion:
-    """Return the question with addresses in place of ids, which say more to a reader."""
+    """Replace document ids by addresses, which are easier to read."""
     evidence = tuple(Evidence(uris[each.document], each.quote, each.start, each.end) for each in question.evidence)
     relevant = {uris[name]: grade for name, grade in question.relevant.items()}
     return replace(question, relevant=relevant, evidence=evidence)
 
 
 def is_leaking(question: str, evidence: str) -> bool:
-    """Return whether a question repeats the evidence word for word: most of its words stand there in one piece."""
+    """Return whether a question repeats the evidence: most of its words occur there in one run."""
     words = [word.casefold() for word in tokenize_words(question)]
     text = [word.casefold() for word in tokenize_words(evidence)]
     longest = find_longest_run(words, text)
@@ -281,7 +282,7 @@ def is_leaking(question: str, evidence: str) -> bool:
 
 
 def find_longest_run(words: Sequence[str], text: Sequence[str]) -> int:
-    """Return how many words one after the other both have, at most."""
+    """Return the length of the longest run of words that both have."""
     longest, before = 0, [0] * (len(text) + 1)
     for word in words:
         now = [0] * (len(text) + 1)
@@ -294,7 +295,7 @@ def find_longest_run(words: Sequence[str], text: Sequence[str]) -> int:
 
 
 def drop_duplicates(questions: Sequence[JudgedQuestion], embedder: Embedder) -> list[JudgedQuestion]:
-    """Return the questions without duplicates: with the same terms, or of nearly the same vector."""
+    """Drop questions with the same terms, or nearly the same vector, as an earlier one."""
     distinct: dict[frozenset[str], JudgedQuestion] = {}
     for question in questions:
         distinct.setdefault(frozenset(extract_terms(question.question)), question)
@@ -312,8 +313,8 @@ def drop_duplicates(questions: Sequence[JudgedQuestion], embedder: Embedder) -> 
     return [left[at] for at in kept]
 
 
-# Headings and titles as people ask for them: "Swapping" of "On-call rotation" is "How does swapping work in …?".
-# English alone: a heading in another language stays as it is, and is asked as key words.
+# Headings and titles phrased as questions: "Swapping" below "On-call rotation" becomes "How does swapping work in …?".
+# English only: a heading in another language is used as key words.
 
 
 def _list_words(text: str) -> frozenset[str]:
@@ -341,7 +342,7 @@ _VERBS = _list_words(
     "select send separate serve set specify submit synchronise synchronize tell understand uninstall validate "
     "verify write"
 )
-# These are nouns, too, unless something like an article comes after them.
+# These may be nouns, unless a word such as an article follows.
 _NOUN_OR_VERB = _list_words(
     "access back book call change check control copy download export format help import limit list load log open "
     "order pass pay plan print query release report request return review scale schedule search share show sign "
@@ -353,7 +354,7 @@ _NO_GERUNDS = _list_words(
     "bring building ceiling during evening everything king meeting morning nothing offering ring something "
     "spring string thing wedding"
 )
-# Headings that say where in a page something is, and nothing of what.
+# Words of headings about the structure of a page, not its subject.
 _STRUCTURE = _list_words(
     "abstract also acknowledgements acknowledgments actions appendix background basics changelog changes comments "
     "conclusion conclusions contents credits description detail details example examples faq further general "
@@ -366,7 +367,7 @@ _WORD = re.compile(r"\w+")
 
 
 def says_something(heading: str) -> bool:
-    """Return whether a heading names something to ask for: not "Overview", a version, a date or an identifier."""
+    """Return whether a heading names a subject to ask about: not "Overview", a version, a date or an identifier."""
     words = [word.casefold() for word in tokenize_words(heading)]
     told = [word for word in words if len(word) > 2 and word.isalpha() and word not in _STRUCTURE]
     is_code = len(heading.split()) == 1 and (heading[:1].islower() or not heading.replace("-", "").isalpha())
@@ -374,9 +375,9 @@ def says_something(heading: str) -> bool:
 
 
 def phrase_heading(heading: str, above: str, text: str) -> str:
-    """Phrase a heading below another one as a question in English; in another language, as both headings.
+    """Phrase an English heading as a question; in another language, return it as key words.
 
-    `above` is named where the heading says little by itself. Words that the text writes small are written so.
+    The heading `above` is named if the heading says little alone. Words that `text` writes in lower case become so.
     """
     terms = extract_terms(heading).keys()
     above = above if len(terms) < MIN_TERMS and not extract_terms(above).keys() <= terms else ""
@@ -403,7 +404,7 @@ def phrase_heading(heading: str, above: str, text: str) -> str:
 
 
 def _write_small(phrase: str, written: Counter[str]) -> str:
-    """Return the phrase with the words small that the text mostly writes so; names and abbreviations stay."""
+    """Lower-case the words of a phrase that the text mostly writes so; names and abbreviations stay."""
     return " ".join(
         word.lower()
         if word[1:].islower() and written[word.strip(",;").lower()] >= max(1, written[word.strip(",;")])

@@ -1,4 +1,4 @@
-"""The components of the write path, and the recipe they make: chunker, enrichers, summariser and fingerprint."""
+"""The components of the write path, and the recipe made from them: chunker, enrichers, summariser, fingerprint."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,15 +22,18 @@ from clew.index.walk.ignore import WalkRules
 from clew.index.walk.sources import Found, Location, Source, discover_sources, make_sources
 from clew.index.walk.sync import MovedFiles
 
-VERSION = "6"  # increased when the same file is read or chunked differently, so that the next `add` does it again
+VERSION = "6"  # increase when reading or chunking changes, so that the next `add` processes all files again
 
 
 @dataclass(frozen=True, slots=True)
 class IngestContext:
-    """The parts of the write path: store, models, settings, and the caller's own components, if any.
+    """The parts of the write path: store, models, settings, and the caller's own components.
 
-    uris of files are relative to `root`; those of an upload (`is_upload`) do not stay there. `chunker` replaces the
-    built-in chunker of pages, `enrichers` run after the built-in one, `readers` (by suffix) go before the others.
+    root: The folder to which the uris of files are relative.
+    is_upload: The files are uploaded and will be deleted.
+    chunker: Replaces the built-in chunker of pages.
+    enrichers: Run after the built-in one.
+    readers: By suffix, preferred to the built-in ones.
     """
 
     store: WritableStore
@@ -44,7 +47,7 @@ class IngestContext:
     readers: Mapping[str, Reader] = field(default_factory=dict)
 
     def make_budget(self, limit: float | None = None) -> CostBudget:
-        """Make a budget with nothing spent, at the prices of the settings."""
+        """Make a budget with the prices of the settings."""
         prices = {self.embedder.name: Price(self.settings.embedder.price)}
         if self.llm:
             prices[self.llm.name] = look_up_price(self.settings.llm, self.llm.name)
@@ -53,7 +56,7 @@ class IngestContext:
     def make_recipe(
         self, *, embedder: Embedder, llm: LLM | None, on_warning: OnWarning, moved: MovedFiles | None = None
     ) -> Recipe:
-        """Make the recipe of the settings and the caller's own components, with these models."""
+        """Make the recipe from the settings and the caller's own components, with these models."""
         return make_recipe(
             self.settings,
             embedder=embedder,
@@ -68,7 +71,7 @@ class IngestContext:
     def discover(
         self, locations: Sequence[Location], rules: WalkRules, passed_over: list[PassedOver]
     ) -> Iterator[Found]:
-        """Discover the sources at the locations; entries that the rules keep out are added to `passed_over`."""
+        """Discover the sources at the locations, appending excluded entries to `passed_over`."""
         return discover_sources(
             locations,
             readers=self.readers,
@@ -78,16 +81,16 @@ class IngestContext:
         )
 
     def make_sources(self, found: Iterable[Found], on_warning: OnWarning) -> Iterator[Source | SourceError]:
-        """Make one Source per file, web page and thread."""
+        """Make a Source for each file, web page and thread."""
         made = make_sources(found, root=self.root, settings=self.settings, readers=self.readers, on_warning=on_warning)
         if not self.is_upload:
             return made
-        return (replace(each, stamp="") if isinstance(each, Source) else each for each in made)  # no file to look for
+        return (replace(each, stamp="") if isinstance(each, Source) else each for each in made)  # the files go away
 
     def split_or_track(
         self, sources: Iterable[Source | SourceError], tracker: SectionTracker, *, llm: LLM | None
     ) -> Iterator[Source | SourceError]:
-        """Return the sources, or their sections where the settings ask for them."""
+        """Return the sources, or their sections if the settings ask for them."""
         if not self.settings.ingestion.sections:
             return tracker.track_sources(sources)
         recipe = self.make_recipe(embedder=self.embedder, llm=llm, on_warning=ignore_warning)
@@ -95,7 +98,7 @@ class IngestContext:
 
 
 def ignore_warning(_: SourceFailure) -> None:
-    """Return an `on_warning` callback that does nothing."""
+    """Ignore a warning (an `on_warning` callback)."""
 
 
 def make_recipe(
@@ -109,10 +112,10 @@ def make_recipe(
     enrichers: Sequence[Enricher] = (),
     moved: MovedFiles | None = None,
 ) -> Recipe:
-    """Make the recipe (chunker, enricher, summariser, fingerprint) of the settings, with `llm` if they ask for one.
+    """Make the recipe (chunker, enricher, summariser, fingerprint) from the settings, with `llm` if they ask for one.
 
-    Failures of `llm` are reported as warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after
-    the built-in one. `moved` finds the stored documents of moved files.
+    Failures of `llm` become warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after the
+    built-in one. `moved` finds the stored documents of moved files.
     """
     config, failed = settings.ingestion, set[str]()
     summariser = Summariser(llm, config.max_concurrent) if config.summaries == "llm" else Summariser()
@@ -130,7 +133,7 @@ def make_recipe(
 
 
 def check_summary_model(settings: Settings, llm: LLM | None) -> None:
-    """Raise SettingsError if a model is to make the summaries and there is none."""
+    """Raise SettingsError if a model should write the summaries and there is none."""
     if settings.ingestion.summaries == "llm" and llm is None:
         raise SettingsError(
             'ingestion.summaries is "llm", and there is no language model; set llm.name, or '
@@ -145,9 +148,9 @@ def _make_recipe_fingerprint(
     chunker: Chunker | None,
     enrichers: Sequence[Enricher],
 ) -> str:
-    """Make a digest of all that decides how a document is chunked and embedded.
+    """Make a digest of everything that decides how a document is chunked and embedded.
 
-    Options added since the first release count only where they are used, so that older collections stay unchanged.
+    Options added since the first release count only if used, so that older collections stay unchanged.
     """
     config = settings.ingestion
     sizes = (config.chunk_size, config.chunk_overlap, config.use_semantic_chunking, config.language, settings.threads)
@@ -167,9 +170,9 @@ def _make_enricher_chain(
     failed: set[str],
     moved: MovedFiles | None,
 ) -> Enricher | None:
-    """Make the built-in enricher, if it is on, and then the custom ones; None where there are none.
+    """Chain the built-in enricher, if it is on, and the custom ones; None if there are none.
 
-    The ids of documents of which the model failed to write a context are added to `failed`.
+    The enricher adds the ids of documents whose contexts the model failed to write to `failed`.
     """
     steps: list[Enricher] = []
     if settings.ingestion.use_contextual_enrichment:
@@ -197,7 +200,7 @@ def _make_enricher_chain(
 
 
 def _load_stored_contexts(store: WritableStore, moved: MovedFiles | None, doc_id: str) -> dict[str, str]:
-    """Load the contexts that the stored chunks of a document have, empty for a new one whose file was not moved."""
+    """Load the contexts of the stored chunks of a document or, for a moved file, of its former document."""
     try:
         return collect_llm_contexts(store.chunks(moved.former.get(doc_id, doc_id) if moved else doc_id))
     except NotFound:

@@ -1,8 +1,8 @@
-"""Vectors in the write path: known ones are kept, a few new ones are made before the text is stored, many after it.
+"""Vectors in the write path: known ones are reused, a few new ones are made before the text is stored, many after it.
 
-Then cosines are calibrated: the background of an embedder's cosines is measured on a sample of the collection, without
-any judged question. A sentence of each sampled chunk is embedded as a query; its cosines with the chunks of other
-documents are the background, and its cosine with its own chunk shows how far above that a match can be.
+Calibration measures the background of the embedder's cosines on a sample of the collection, without judged questions.
+A sentence of each sampled chunk is embedded as a query. Its cosines with chunks of other documents are the background;
+its cosine with its own chunk shows how far above it a match can be.
 """
 
 import logging
@@ -25,12 +25,12 @@ from clew.core.thread import is_thread
 from clew.core.types import Chunk, Vector
 from clew.index.add.prepare import Prepared
 
-MIN_CHUNKS = 100  # of a collection that is measured
-SAMPLE = 128  # chunks that are measured …
-SCANNED = 4096  # … of so many
+MIN_CHUNKS = 100  # embedded chunks needed for calibration
+SAMPLE = 128  # chunks measured …
+SCANNED = 4096  # … out of so many
 MAX_SENTENCE = 300  # characters
 MIN_REACH = 0.02
-TOLERANCE = 1e-3  # how far from 1 the length of a vector may be
+TOLERANCE = 1e-3  # deviation from 1 that the length of a vector may have
 
 log = logging.getLogger("clew")
 
@@ -41,9 +41,9 @@ def embed_pending(
     on_progress: OnProgress | None = None,
     documents: Collection[str] | None = None,
 ) -> Report:
-    """Make the pending vectors of a store, of all documents or of some; the report counts them and names failures.
+    """Make the pending vectors of a store, for all or some documents.
 
-    Finished vectors are stored whatever ends it; the other chunks are found by words.
+    Finished vectors are stored even if it is interrupted; lexical search finds the other chunks.
     """
     started, before = monotonic(), store.counts().pending
 
@@ -70,7 +70,7 @@ def embed_pending(
 
 @contextmanager
 def finish_write(store: WritableStore, on_progress: OnProgress | None) -> Iterator[None]:
-    """Flush a store after the block; an interrupt reports the missing vectors."""
+    """Flush a store after the block; add the number of pending vectors to the message of an interrupt."""
     try:
         with flush_after(store.flush, on_progress):
             yield
@@ -82,10 +82,10 @@ def finish_write(store: WritableStore, on_progress: OnProgress | None) -> Iterat
 def find_known_vectors(
     batch: Sequence[Prepared], stored: Mapping[str, Chunk], store: WritableStore
 ) -> dict[str, Vector]:
-    """Find the vectors of the texts of prepared documents that are known: of stored chunks, and of moved files.
+    """Find the known vectors of prepared documents, by text: of stored chunks, and of moved files.
 
-    The id of a page's chunk is made of its embedded text; that of a message is not, so its text is compared with that
-    in `stored`, the chunks of messages by id.
+    The chunk id of a page is a hash of the embedded text. The chunk id of a message is not, so its text is compared
+    with `stored`, the stored chunks of messages by id.
     """
     same = {chunk.id: chunk for each in batch if each.record and not is_thread(each.document) for chunk in each.chunks}
     for chunk in (chunk for each in batch if is_thread(each.document) for chunk in each.chunks):
@@ -100,9 +100,9 @@ def find_known_vectors(
 def embed_few(
     batch: Sequence[Prepared], known: Mapping[str, Vector], embedder: Embedder, on_progress: OnProgress | None
 ) -> dict[str, Vector]:
-    """Embed the texts that prepared documents lack vectors of, if one call takes them all; the vectors by text.
+    """Embed the texts without a known vector, if they fit in one call; return the vectors by text.
 
-    The documents are then stored with them by one commit; what the model fails at is stored without, and is pending.
+    One commit then stores the documents with them. If the model fails, return none, and the vectors stay pending.
     """
     texts = {chunk.embed_text: None for each in batch for chunk in each.chunks}
     for each in batch:
@@ -120,14 +120,14 @@ def embed_few(
     report(0)
     try:
         made = embed_texts(wanted, embedder)
-    except (DriverFailed, CostLimit):  # it is tried again, and told, when all is stored
+    except (DriverFailed, CostLimit):  # retried, and reported, when all documents are stored
         return {}
     report(len(wanted))
     return made
 
 
 def embed_texts(texts: Sequence[str], embedder: Embedder) -> dict[str, Vector]:
-    """Embed texts by one call of the model; DriverFailed unless it returns a unit vector for each."""
+    """Embed texts in one call; raise DriverFailed unless the model returns a unit vector for each."""
     made = np.asarray(embedder.embed(texts, role="passage"), np.float32)
     if made.shape != (len(texts), embedder.dim) or not np.abs(np.linalg.norm(made, axis=1) - 1).max() < TOLERANCE:
         raise DriverFailed(f"{embedder.name} did not return a unit vector for each text; try again")
@@ -135,18 +135,18 @@ def embed_texts(texts: Sequence[str], embedder: Embedder) -> dict[str, Vector]:
 
 
 def calibrate_once(store: WritableStore, embedder: Embedder) -> None:
-    """Measure a collection that is large enough and not measured yet; a failure is logged, since all is stored."""
+    """Calibrate a collection once it is large enough; only log a failure, since the documents are stored."""
     counts = store.counts()
     if Calibration.from_json(store.calibration(), embedder.name) or counts.chunks - counts.pending < MIN_CHUNKS:
         return
     try:
         store.set_calibration(measure_calibration(store, embedder).to_json())
-    except Exception as error:  # an embedder of the user's may raise anything
+    except Exception as error:  # a user's embedder may raise anything
         log.warning("the relevance could not be calibrated: %s; `clew calibrate` tries again", error)
 
 
 def measure_calibration(store: WritableStore, embedder: Embedder) -> Calibration:
-    """Measure the background of the embedder's cosines in a sample that depends only on the texts."""
+    """Measure the background of the embedder's cosines on a sample that depends only on the texts."""
     scanned = list(islice(store.scan(), SCANNED))
     by_id = store.vectors([chunk.id for chunk in scanned])
     if len(by_id) < 2:
@@ -159,7 +159,7 @@ def measure_calibration(store: WritableStore, embedder: Embedder) -> Calibration
     above = queries @ vectors.T - (queries @ centre)[:, None]
     documents = np.array([chunk.doc_id for chunk in sample])
     unrelated = documents[:, None] != documents[None, :]
-    if not unrelated.any():  # all of it is one document
+    if not unrelated.any():  # all chunks are of one document
         unrelated = ~np.eye(len(sample), dtype=bool)
     if not np.isfinite(above).all() or np.abs(above).max() > 2:  # a difference of two cosines
         raise DriverFailed(f"{embedder.name} returned vectors of questions that are not of unit length")
@@ -169,7 +169,7 @@ def measure_calibration(store: WritableStore, embedder: Embedder) -> Calibration
 
 
 def pick_sentence(chunk: Chunk) -> str:
-    """Pick a sentence from the middle of a chunk, to stand for a question about it."""
+    """Pick a sentence from the middle of a chunk, as a substitute for a question about it."""
     spans = [(start, end) for start, end in split_sentences(chunk.text) if end - start <= MAX_SENTENCE]
     start, end = spans[len(spans) // 2] if spans else (0, MAX_SENTENCE)
     return chunk.text[start:end]

@@ -1,11 +1,11 @@
 """The entry points of the write path: the engine's `add`, `plan`, `backfill` and `drop_messages`.
 
-Each makes a recipe of the settings and a budget that every model call is charged to. `walk` finds the sources,
-`prepare` reads and chunks it, `pipeline` stores it, `embed` makes the vectors.
+Each makes a recipe from the settings, and a budget that every model call is charged to. `walk` finds the sources,
+`prepare` reads and chunks them, `pipeline` stores them, `embed` makes the vectors.
 
-Backfill: documents without a summary get one, and `refresh` replaces those of a lesser maker. A document that fails
-does not stop the rest. A model is asked for several at a time, each summary is stored as soon as it is there, and a
-document that another run is at work on is left to it: whatever ends the work, nothing is paid twice.
+Backfill summarises documents without a summary. A failed document does not stop the rest. Several model calls run at a
+time, and each summary is stored at once. A document claimed by another run is left to it. So nothing is paid twice,
+even after an interruption.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,12 +43,12 @@ from clew.index.walk.sources import (
 from clew.index.walk.sync import MovedFiles, Vanished, WalkedFolders
 
 TAKEN = "another run is summarising it"
-CLAIM_SECONDS = 300.0  # for which a document is left to the run that summarises it
+CLAIM_SECONDS = 300.0  # after which another run may summarise a claimed document
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The outcome of one document: its text and new summary, or why there is none; neither where none is wanted."""
+    """The outcome for a document: its text and new summary, or why there is none; neither if none is wanted."""
 
     record: DocumentRecord
     document: Document | None = None
@@ -71,7 +71,6 @@ class _Run:
     stopped: str = ""
 
     def report_progress(self) -> None:
-        """Call `on_progress` with the counts so far."""
         done, spent = len(self.filled) + len(self.failed) + self.skipped, monotonic() - self.started
         if self.on_progress and done:
             failed = len(self.failed)
@@ -85,19 +84,19 @@ def generate_summaries(
     refresh: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Write the summaries that are wanted; the report says of which documents, and which failed."""
+    """Write the missing summaries, and with `refresh` replace others (see `is_summary_wanted`)."""
     wanted = [record for record in store.documents() if is_summary_wanted(record, summariser.maker, refresh=refresh)]
     run = _Run(len(wanted), on_progress)
     owner, held = make_worker_name(), set[str]()
 
     def summarise(record: DocumentRecord) -> _Outcome:
-        if summariser.llm:  # without a model nothing is paid for
+        if summariser.llm:  # extracts cost nothing: no claim needed
             if not store.claim([record.id], owner=owner, seconds=CLAIM_SECONDS):
                 return _Outcome(record, note=TAKEN)
             held.add(record.id)
         current = next(store.documents(Filter(documents=frozenset({record.id}))), None)
         if current is None or not is_summary_wanted(current, summariser.maker, refresh=refresh):
-            return _Outcome(record)  # another run has made it since they were listed
+            return _Outcome(record)  # another run has made it meanwhile
         try:
             document = store.document(record.id)
             return _Outcome(record, document, summariser.summarise(document))
@@ -130,7 +129,7 @@ def generate_summaries(
 
 
 def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> bool:
-    """Return whether `maker` is to summarise a document: if it has no summary, or to `refresh` one of a lesser maker.
+    """Return whether `maker` should summarise a document: if it has no summary, or to `refresh` it.
 
     A caller's own summary is never replaced; a model replaces extracts and the summaries of other models.
     """
@@ -140,7 +139,7 @@ def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> b
 
 
 def _store_outcome(outcome: _Outcome, store: WritableStore, run: _Run) -> None:
-    """Store a summary, unless the text that it was made of has changed meanwhile."""
+    """Store and count a summary, unless the text has changed meanwhile."""
     record, summary, document = outcome.record, outcome.summary, outcome.document
     name = record.uri or record.id
     if outcome.failure:
@@ -159,7 +158,7 @@ def _store_outcome(outcome: _Outcome, store: WritableStore, run: _Run) -> None:
 
 
 def find_records_without_contexts(store: WritableStore) -> Sequence[DocumentRecord]:
-    """Find the records of documents of which a model failed to write contexts."""
+    """Find the records of documents whose contexts a model failed to write."""
     return [record for record in store.documents() if "contexts" in record.lacks]
 
 
@@ -175,8 +174,8 @@ def add_sources(
 ) -> Report:
     """Add files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished.
 
-    Where that would be more than half of a folder, they are held back unless `allow_mass_drop`. `run` reads, embeds and
-    stores the sources: the pipeline of this process, or one of many.
+    If more than half of a folder would be dropped, it is held back unless `allow_mass_drop`. `run` is the pipeline that
+    reads, embeds and stores the sources, in this process or on a cluster.
     """
     check_summary_model(context.settings, context.llm)
     notes: list[SourceFailure] = []
@@ -184,7 +183,7 @@ def add_sources(
     rules = make_walk_rules(context.settings.ingestion)
     found = context.discover(locations, rules, passed_over)
     total, total_bytes = None, 0
-    if on_progress:  # a total needs a walk of all folders before the work begins
+    if on_progress:  # the total needs a walk of all folders first
         found = iter(everything := list(report_found(found, on_progress)))
         if not context.settings.ingestion.sections:
             total, total_bytes = count_expected_documents(everything), count_bytes(everything)
@@ -218,7 +217,7 @@ def add_sources(
 def add_documents(
     context: IngestContext, documents: Iterable[Document], *, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
-    """Add documents that a program made."""
+    """Add documents made by a program."""
     check_summary_model(context.settings, context.llm)
     tracker = SectionTracker()
     tracked = tracker.track_documents(documents)
@@ -237,7 +236,7 @@ def _run_and_calibrate(
     max_cost: float | None,
     on_progress: OnProgress | None,
 ) -> Report:
-    """Return the report of a run on a budget, after which the store is calibrated and its indexes are built."""
+    """Run the pipeline on a budget, then calibrate the store and build its indexes."""
     budget, started = context.make_budget(max_cost), monotonic()
     with finish_write(context.store, on_progress):
         report = run(context, sources, budget=budget, on_progress=on_progress)
@@ -256,7 +255,7 @@ def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
 
 
 def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
-    """Remove messages from their threads; return how many. Removes none if one of the ids is not stored."""
+    """Remove messages from their threads, all or none; return how many."""
     return incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
 
 
@@ -267,10 +266,7 @@ def plan_add_sources(
     sync: bool,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """Plan `add_sources`: its work and its cost.
-
-    Nothing is stored, and no model is called but a local embedder, timed.
-    """
+    """Estimate the work and cost of `add_sources`. Nothing is stored; only a local embedder is called, to time it."""
     check_summary_model(context.settings, context.llm)
     llm = EstimatingLLM(context.llm) if context.llm else None
     notes: list[SourceFailure] = []
@@ -300,7 +296,7 @@ def plan_add_sources(
 def backfill(
     context: IngestContext, *, refresh: bool, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
-    """Write missing summaries and contexts that a model failed to write, and make all vectors that are pending."""
+    """Write missing summaries, contexts that a model failed to write, and all pending vectors."""
     budget = context.make_budget(max_cost)
     llm = MeteredLLM(context.llm, budget) if context.llm else None
     embedder = MeteredEmbedder(context.embedder, budget)
@@ -332,7 +328,7 @@ def backfill(
 
 
 def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder) -> Report:
-    """Write the contexts that a model failed to write, of documents that these settings would chunk as they are."""
+    """Write missing contexts, of documents that were added with the current settings."""
     lacking = find_records_without_contexts(context.store)
     if not lacking:
         return Report()
@@ -355,22 +351,22 @@ def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder
 
 
 def _read_stored(store: WritableStore, doc_id: str) -> Document:
-    """Return a stored document as its source gave it: with a summary only if that is the caller's."""
+    """Read a stored document as its source gave it: with a summary only if it is the caller's."""
     document = store.document(doc_id)
     return document if document.summary_by == CALLER else replace(document, summary="", summary_by="")
 
 
-USUAL_ANSWER_TOKENS = 100  # of a context or a summary
+USUAL_ANSWER_TOKENS = 100  # assumed for a context or a summary
 SAMPLE_TEXTS = 16  # embedded to time a local embedder
 
 
 class EstimatingLLM(LLM):
-    """A stand-in for a language model: it answers with placeholders and adds up the tokens of the real one."""
+    """A stand-in for a language model that answers with placeholders and estimates the tokens of the real one."""
 
     def __init__(self, llm: LLM) -> None:
         self._name = llm.name
         self._usage = Usage()
-        self._lock = Lock()  # summaries are made in several threads
+        self._lock = Lock()  # several threads make summaries
 
     @property
     def name(self) -> str:
@@ -383,7 +379,7 @@ class EstimatingLLM(LLM):
         return self._usage
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:  # noqa: ARG002
-        """Return a placeholder for the answer."""
+        """Count the tokens and return a placeholder."""
         used = Usage(1, estimate_tokens(system + prompt), min(USUAL_ANSWER_TOKENS, max_tokens))
         with self._lock:
             self._usage += used
@@ -400,7 +396,7 @@ def make_dry_run_plan(
     total: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """Plan the addition of the sources; `recipe` must be made with the estimating `llm`, not the real one."""
+    """Plan the addition of the sources; `recipe` must use the estimating `llm`, not the real one."""
     added: list[str] = []
     changed: list[str] = []
     failed: list[SourceFailure] = []
@@ -448,7 +444,7 @@ def make_dry_run_plan(
 
 
 class _EmbeddingTimer:
-    """The speed of an embedder that runs on this machine, from a few of the texts; others are never called."""
+    """A timer of an embedder on this machine, from a few texts; remote embedders are never called."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -457,7 +453,7 @@ class _EmbeddingTimer:
         self._seconds = 0.0
 
     def sample(self, texts: Sequence[str]) -> float:
-        """Embed some of the texts if more are wanted; return the seconds that it took."""
+        """Embed some of the texts, up to SAMPLE_TEXTS in total; return the seconds it took."""
         part = texts[: SAMPLE_TEXTS - self._texts] if self._is_local else ()
         if not part:
             return 0.0
@@ -473,7 +469,7 @@ class _EmbeddingTimer:
         return spent
 
     def estimate(self, tokens: int, *, reading: float) -> float | None:
-        """Return how long reading and embedding so many tokens takes; None if the speed is not known."""
+        """Estimate the seconds for embedding so many tokens, plus `reading`; None if the speed is unknown."""
         if not tokens:
             return reading
         return reading + self._seconds / self._tokens * tokens if self._tokens else None

@@ -1,9 +1,9 @@
-"""The second half of the write path: prepared documents are stored in batches, each whole or not at all.
+"""The second half of the write path: store prepared documents in batches, each document whole or not at all.
 
-Preparing runs ahead in a thread. The pages of a batch are stored in one transaction, and reported as added after it.
-Vectors that are known are kept. A few that are missing are made first and stored with their text; many are made after
-all is stored, and until then words find the chunks. Whatever ends the work, stored documents stay, and the next run
-continues from there.
+Preparing runs ahead in a thread. One transaction stores the pages of a batch; then they are reported as added. Known
+vectors are reused. A few missing ones are made first and stored with their text; many are made after all documents are
+stored, and until then lexical search finds the chunks. After an interruption stored documents stay, and the next run
+continues.
 """
 
 from collections import deque
@@ -45,12 +45,12 @@ from clew.index.walk.sync import MovedFiles
 MAX_PREFETCH = 8  # documents prepared ahead: few, since one may be large
 BATCH_CHUNKS = 64  # chunks stored together: enough for a transaction, few enough to show progress
 MAX_ATTEMPTS = 20  # to write a thread that others write to at the same time
-MAX_CONSECUTIVE_FAILURES = 3  # documents in a row that the store may fail at before the work is given up
+MAX_CONSECUTIVE_FAILURES = 3  # consecutive documents that the store may refuse before the run fails
 
 
 @dataclass(slots=True)
 class Run:
-    """The counts of one run, and the documents that wait for the next batch."""
+    """The counts of a run, and the documents waiting for the next batch."""
 
     total: int | None
     on_progress: OnProgress | None
@@ -70,7 +70,7 @@ class Run:
     incomplete: list[str] = field(default_factory=list)
     waiting: deque[Prepared] = field(default_factory=deque)
     waiting_chunks: int = 0
-    is_storing: bool = False  # whether an error comes from the models or the store, not from a source
+    is_storing: bool = False  # if True, an error comes from the models or the store, not from a source
 
     def wait_for_batch(self, prepared: Prepared) -> None:
         """Add a document to the waiting ones."""
@@ -90,7 +90,7 @@ class Run:
             self.failed.append(result)
 
     def take_first(self) -> None:
-        """Remove the first of the waiting documents."""
+        """Remove the first waiting document."""
         self.waiting_chunks -= len(self.waiting.popleft().chunks)
 
     def report_progress(self) -> None:
@@ -103,7 +103,7 @@ class Run:
         self.on_progress(measure_progress("adding", done, self.total, "documents", spent, share=share, **counts))
 
     def count_stored(self, put: Prepared, known: Mapping[str, Vector]) -> None:
-        """Count the first of the waiting documents, which was stored as `put`, and report it."""
+        """Count and report the first waiting document, which was stored as `put`."""
         self.take_first()
         self.consecutive_failures = 0
         self.stored.add(put.document.id)
@@ -142,11 +142,11 @@ def run_pipeline(
     on_progress: OnProgress | None = None,
     stored: set[str] | None = None,
 ) -> Report:
-    """Prepare and store the sources in batches; one that fails is reported and the rest is added.
+    """Prepare and store the sources in batches; report a failed source and add the rest.
 
-    Where the cost limit stops it, stored documents are kept and the report says so. Read documents are stored whatever
-    comes after them: while a source takes long, and before an interrupt or an error of a later one is raised. Progress
-    is reported in that time too, every second. The ids of changed documents are added to `stored`.
+    If the cost limit stops the run, stored documents stay and the report says so. Documents already read are stored
+    while a later source takes long, and before an interrupt or a later error is raised. Progress is reported every
+    second. The ids of changed documents are added to `stored`.
     """
     run, stopped = Run(total, on_progress, total_bytes, set() if stored is None else stored), ""
     store_waiting = partial(_store_batch, store, recipe, run)
@@ -189,9 +189,9 @@ def run_pipeline(
 
 
 def _store_batch(store: WritableStore, recipe: Recipe, run: Run, *, is_all: bool = False) -> None:
-    """Store the waiting documents with the vectors that are known; if that `is_all`, make the others if they are few.
+    """Store the waiting documents with known vectors; if that `is_all`, make the missing ones first if they are few.
 
-    Whatever the model raises, the documents are stored before.
+    An error of the model is raised after the documents are stored.
     """
     batch = list(run.waiting)
     run.is_storing = True
@@ -216,7 +216,7 @@ def _store_batch(store: WritableStore, recipe: Recipe, run: Run, *, is_all: bool
 def _store_pages(
     pages: Sequence[Prepared], vectors: Mapping[str, Vector], store: WritableStore, recipe: Recipe
 ) -> bool:
-    """Store pages in one transaction; False if it failed and they are to be stored one by one."""
+    """Store pages in one transaction; return False if it failed and they must be stored one by one."""
     try:
         store.put_many([make_new_document(each, vectors, recipe) for each in pages])
     except DriverFailed:
@@ -232,7 +232,7 @@ def _store_one(
     recipe: Recipe,
     run: Run,
 ) -> None:
-    """Store the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id."""
+    """Store the first waiting document, or count its failure; `stored` are the stored chunks of messages by id."""
     if clashes := _find_id_clashes(prepared, stored):
         run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
         rest = remove_messages_from_thread(prepared.document, clashes.keys())
@@ -240,7 +240,7 @@ def _store_one(
             run.take_first()
             return
         prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
-        known = {**known, **find_known_vectors([prepared], stored, store)}  # others are embedded with what is left
+        known = {**known, **find_known_vectors([prepared], stored, store)}  # the contexts of other messages changed
     try:
         for doc_id, ids in _find_moved_messages(prepared, stored).items():
             deleted = _find_messages_deleted_from(doc_id, prepared.source, store)
@@ -261,7 +261,7 @@ def _store_one(
 def _store_document_with_retry(
     prepared: Prepared, vectors: Mapping[str, Vector], store: WritableStore, recipe: Recipe
 ) -> Prepared:
-    """Store a document and return it; a thread that others changed meanwhile is prepared again with their changes."""
+    """Store and return a document; if another process changed the thread meanwhile, prepare it again and retry."""
     for _ in range(MAX_ATTEMPTS):
         try:
             store_document(prepared, vectors, store, recipe, instead_of=prepared.replaced_text)
@@ -278,21 +278,21 @@ def _store_document_with_retry(
 
 
 def look_up_vectors(prepared: Prepared, store: WritableStore) -> dict[str, Vector]:
-    """Look up the vectors of a document that are known now."""
+    """Look up the known vectors of a document."""
     return find_known_vectors([prepared], store.chunks_by_id([chunk.id for chunk in prepared.chunks]), store)
 
 
 def remove_thread_messages(doc_id: str, messages: Set[str], *, store: WritableStore, recipe: Recipe) -> int:
-    """Remove messages from a thread and return how many; messages embedded with them get new vectors."""
+    """Remove messages from a thread; return how many. Messages embedded together with them are embedded again."""
     for _ in range(MAX_ATTEMPTS):
         document = store.document(doc_id)
-        if messages.isdisjoint(section.id for section in document.sections):  # another process has removed them
+        if messages.isdisjoint(section.id for section in document.sections):  # removed by another process
             return 0
         remaining = remove_messages_from_thread(document, messages)
         if remaining is None:
             part = store.thread_part(doc_id, sorted(messages), reach=0)
             empty = replace(part.document, text="", sections=())
-            if len(part.numbers) > len(document.sections):  # another process has added to it
+            if len(part.numbers) > len(document.sections):  # another process has added messages
                 conflict = ConcurrentChange(f"the thread {doc_id!r} changed since it was read; add the export again")
                 continue
             none = np.empty((0, recipe.embedder.dim), np.float32)
@@ -315,7 +315,7 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: WritableSt
 def store_document(
     prepared: Prepared, vectors: Mapping[str, Vector], store: WritableStore, recipe: Recipe, *, instead_of: str | None
 ) -> None:
-    """Store a document with its chunks and its summary, in one transaction."""
+    """Store a document with its chunks and its summary in one transaction."""
     new = make_new_document(prepared, vectors, recipe)
     store.put(
         new.document, new.chunks, new.vectors, new.terms, expected_text=instead_of, summary_vector=new.summary_vector
@@ -323,7 +323,7 @@ def store_document(
 
 
 def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe: Recipe) -> NewDocument:
-    """Make a prepared document with its summary, the terms of its chunks, and the vectors that are known."""
+    """Make the NewDocument of a prepared document, with its terms and known vectors."""
     chunks, summary = prepared.chunks, prepared.summary
     rows: Matrix = np.full((len(chunks), recipe.embedder.dim), np.nan, np.float32)
     for at, chunk in enumerate(chunks if vectors else ()):
@@ -339,7 +339,7 @@ def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe:
 
 
 def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
-    """Find the messages of a thread that other threads of its channel have stored, by thread."""
+    """Find the messages of a thread that are stored in other threads of its channel, by thread."""
     moved: dict[str, set[str]] = {}
     for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
@@ -349,14 +349,14 @@ def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dic
 
 
 def _find_messages_deleted_from(doc_id: str, source: Source | None, store: WritableStore) -> set[str]:
-    """Find the messages of a stored thread that the export should have and does not."""
+    """Find the messages of a stored thread that were deleted before the export."""
     if source is None or source.exported_until is None:
         return set()
     return find_deleted_messages(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
 
 
 def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, str]:
-    """Find the messages of a thread whose ids messages of other channels have, each with the reason to leave it out."""
+    """Find the messages of a thread with the id of a message of another channel, and the reason for refusing each."""
     clashes: dict[str, str] = {}
     for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
@@ -368,7 +368,7 @@ def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[st
 
 
 class RunPipeline(Protocol):
-    """Reads, stores and embeds sources on a budget; the report also holds the failures of models."""
+    """A pipeline that reads, stores and embeds sources on a budget; the report includes failures of models."""
 
     def __call__(
         self,
@@ -381,13 +381,13 @@ class RunPipeline(Protocol):
         on_progress: OnProgress | None = None,
         moved: MovedFiles | None = None,
     ) -> Report:
-        """Return the report of the run; its cost is added to the budget."""
+        """Run the pipeline, charging its cost to the budget, and return the report."""
 
 
 def make_metered_recipe(
     context: IngestContext, budget: CostBudget, *, on_warning: OnWarning, moved: MovedFiles | None = None
 ) -> Recipe:
-    """Make the recipe of the settings; every call of its models is charged to the budget."""
+    """Make the recipe with models that charge every call to the budget."""
     return context.make_recipe(
         embedder=MeteredEmbedder(context.embedder, budget),
         llm=MeteredLLM(context.llm, budget) if context.llm else None,
@@ -407,10 +407,10 @@ def run_pipeline_on_budget(
     moved: MovedFiles | None = None,
     documents: Collection[str] | None = None,
 ) -> Report:
-    """Run the pipeline in this process, then make the pending vectors, of all documents or of some.
+    """Run the pipeline in this process, then make the pending vectors of all documents, or of `documents`.
 
-    While other runs are at work, it makes the vectors of its own documents; the last one makes the rest. Prepared
-    documents are only stored and embedded.
+    While other runs are active, it makes the vectors of its own documents; the last run makes the rest. Sources that
+    are already prepared are only stored and embedded.
     """
     notes: list[SourceFailure] = []
     own: set[str] = set()

@@ -1,4 +1,4 @@
-"""Sections of one source in the write path: files are split as they are added, and stale sections are removed."""
+"""Sections in the write path: split files as they are added, and remove stale sections."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from clew.index.walk.sources import Source
 
 @dataclass(slots=True)
 class SectionTracker:
-    """The input of one `add`: the sections of each source by number, and the sources that are whole."""
+    """The input of one `add`: the sections of each source by number, and the unsplit (whole) sources."""
 
     given: dict[str, dict[int, str]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
 
     def track_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Yield the same documents, noted as they pass."""
+        """Yield the documents, recording each."""
         for document in documents:
             if is_section(document.meta):
                 self._note(document)
@@ -32,7 +32,7 @@ class SectionTracker:
             yield document
 
     def track_sources(self, sources: Iterable[Source | SourceError]) -> Iterator[Source | SourceError]:
-        """Yield the same sources, noted as they pass."""
+        """Yield the sources, recording each."""
         for source in sources:
             if isinstance(source, Source):
                 self.whole.add(source.id)
@@ -43,8 +43,8 @@ class SectionTracker:
     ) -> Iterator[Source | SourceError]:
         """Yield the sections of each file or page as sources; threads, and pages of one section, stay whole.
 
-        A file with the stamp of its stored sections is not read. One that cannot be read stays as it is, and reading it
-        says why.
+        A file with the stamp of its stored sections is not read. A file that cannot be read is yielded unsplit; the
+        pipeline reports the error.
         """
         for source in sources:
             if isinstance(source, SourceError) or source.exported_until is not None:
@@ -63,7 +63,7 @@ class SectionTracker:
                 continue
             try:
                 parts = split_into_sections(source.read())
-            except Exception:  # the pipeline reads it again and reports the error
+            except Exception:  # the pipeline reads the source again and reports the error
                 yield source
                 continue
             for part in parts:
@@ -74,9 +74,10 @@ class SectionTracker:
                 yield Source(part.id, part.uri, partial(_return_document, part), *_list_file_state(source))
 
     def drop_stale(self, store: WritableStore, report: Report) -> int:
-        """Drop documents that the given sections replace: further ones, others of the same number, the whole source.
+        """Drop documents that the new sections replace; return how many. Drop nothing if anything failed.
 
-        And the sections of a source that is now whole. Nothing if anything failed. Returns how many were dropped.
+        These are sections above the new total, other sections of the same number, the formerly whole source, and the
+        sections of a source that is now whole.
         """
         if report.failed or report.stopped:
             return 0
@@ -93,7 +94,7 @@ class SectionTracker:
         return store.drop(sorted(stale)) if stale else 0
 
     def _find_sections_of_whole(self, store: WritableStore) -> set[str]:
-        """Find the sections of the sources that were given whole; the first of each is looked up by its id."""
+        """Find the stored sections of sources that are now whole, looking up section 1 of each by id."""
         first = frozenset(make_section_name(doc_id, 1) for doc_id in self.whole - self.totals.keys())
         found = (
             [record for record in store.documents(Filter(documents=first)) if is_section(record.meta)] if first else []
@@ -109,7 +110,7 @@ class SectionTracker:
 
     @staticmethod
     def _count_unchanged(source: Source, store: WritableStore, fingerprint: str) -> int:
-        """Return how many sections are stored of a file that has not changed since; 0 if it has, or none are."""
+        """Return the number of stored sections of an unchanged file; 0 if it has changed or none are stored."""
         if not source.stamp:
             return 0
         first = Filter(documents=frozenset({source.id, make_section_name(source.id, 1)}))
@@ -121,7 +122,7 @@ class SectionTracker:
 
 
 def _read_section(source: Source, number: int) -> Document:
-    """Return one section, read again because its file has just changed or the section has no summary."""
+    """Read a section again, because its file has just changed or the section has no summary."""
     parts: Sequence[Document] = split_into_sections(source.read())
     if number > len(parts):
         raise SourceError(source.uri, "was changed while it was read; add it again")
@@ -129,7 +130,7 @@ def _read_section(source: Source, number: int) -> Document:
 
 
 def _list_file_state(source: Source) -> tuple[str, int, datetime | None]:
-    """Return the stamp, size and time that sections share with their file; the size of a section is not known."""
+    """Return the stamp, size and time of a file for its sections; the size is 0, since a section's is not known."""
     return source.stamp, 0, source.modified
 
 

@@ -1,7 +1,7 @@
 """Readers of chat exports, the counterpart of `index.read`: an export becomes Messages by channel, sorted by time.
 
-The format of an export is detected from its contents; each format has a module. `files` opens folders and zips and
-parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
+The format is detected from the contents; each format has a module. `files` opens folders and zips and parses JSON of
+any size, `normalise` unifies times and texts. Only one channel at a time is in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -35,8 +35,8 @@ _MAILBOX_SUFFIXES = frozenset(
 class ChatExport:
     """A chat export: its format, its path, and its messages by channel, sorted by time.
 
-    `notes` counts skipped and assumed parts, and has the failures of single lines; it is filled before the first
-    channel is yielded and while the channels are read, and reset by each reading.
+    `notes` counts skipped and assumed parts and holds the failures of single lines. Each reading resets it and fills it
+    until the last channel is read.
     """
 
     kind: str
@@ -45,9 +45,9 @@ class ChatExport:
     notes: ExportNotes = field(default_factory=ExportNotes, compare=False)
 
     def read_channels(self) -> Channels:
-        """Yield each channel that has messages, with its messages; a SourceError if none has.
+        """Yield each channel that has messages, with its messages; raise SourceError if there is none.
 
-        Messages are sorted by time and then by id; one without a time stays after the one before it in the export.
+        Messages are sorted by time, then by id. One without a time stays after its predecessor in the export.
         """
         self.notes.clear()
         found = False
@@ -68,9 +68,9 @@ class ChatExport:
 
 
 def detect_export(path: Path, *, left_out: Set[str] = frozenset()) -> ChatExport | None:
-    """Detect the chat export at a path, detected from its contents; None if there is none.
+    """Detect the chat export at a path from its contents; None if there is none.
 
-    Other files in its folder are ignored, and those `left_out`, by their paths in it.
+    Other files in its folder are ignored. `left_out` are paths in the folder that must not be read.
     """
     suffix = path.suffix.lower()
     try:
@@ -117,7 +117,7 @@ def _detect_export_in_tree(path: Path, tree: ExportTree, left_out: Set[str]) -> 
 
 
 def _make_slack_part(kind: str, path: Path, left_out: Set[str] = frozenset()) -> ChatExport:
-    """Make the export of one channel or day; the folder above the channel has the tables, if there are any."""
+    """Make the export of one channel or day; the tables, if any, are in the folder above the channel."""
     real = path.resolve()
     root = real.parent if kind == SLACK_CHANNEL else real.parent.parent
     part = real.relative_to(root).as_posix()
@@ -133,7 +133,7 @@ def _read_export_tree(
     read_channels: Callable[[ExportTree, ExportNotes], Channels],
     notes: ExportNotes,
 ) -> Channels:
-    """Yield the channels of a folder or zip, which is open while they are read."""
+    """Yield the channels of a folder or zip, keeping it open meanwhile."""
     with open_export_tree(path, left_out) as tree:
         root = find_root(tree)
         if root is None:
@@ -153,7 +153,7 @@ def _read_telegram_tree(root: ExportTree, notes: ExportNotes) -> Channels:
 def _find_whatsapp_text(root: ExportTree) -> ExportFile | None:
     """Find the WhatsApp text that a folder or zip holds beside its media.
 
-    An iPhone names it _chat.txt, so it takes the name of its folder; another name counts only alone in a zip.
+    An iPhone names it _chat.txt. Another name counts only if it is the only text in a zip.
     """
     texts = {name: file for name, file in root.list_files().items() if name.lower().endswith(".txt")}
     is_zip = root.uri.lower().endswith(".zip")
@@ -176,7 +176,7 @@ def _find_discord_root(tree: ExportTree) -> ExportTree | None:
         if not files or not all(name.lower().endswith(".json") for name in files):
             continue
         channels = sum(map(is_discord_export, files.values()))
-        if channels > len(files) / 2:  # reading it reports the others, which are broken
+        if channels > len(files) / 2:  # reading reports the others, which are broken
             return root
     return None
 

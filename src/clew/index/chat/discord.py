@@ -9,13 +9,13 @@ from clew.core.types import Message
 from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile, open_json_scanner, read_until_failure
 
-_MESSAGE_TYPES = frozenset({"Default", "Reply", "0", "19"})  # the exporter writes a type it does not know as its number
+_MESSAGE_TYPES = frozenset({"Default", "Reply", "0", "19"})  # the exporter writes unknown types as numbers
 _USER_MENTION = re.compile(r"<@!?(\d+)>")
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
 
 
 def is_discord_export(file: ExportFile) -> bool:
-    """Return whether a file is an exported channel, by the head before its messages."""
+    """Return whether a file is an exported channel, judging by the header before its messages."""
     try:
         return "channel" in _read_export_header(file)
     except MalformedFile:
@@ -23,7 +23,7 @@ def is_discord_export(file: ExportFile) -> bool:
 
 
 def read_discord_export(files: Sequence[ExportFile], notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Yield each channel with its messages; a Discord thread is a channel of its own, named parent/thread."""
+    """Yield each channel with its messages; a Discord thread becomes a channel named parent/thread."""
     of: dict[str, list[ExportFile]] = {}
     names: dict[str, str] = {}
     for file in files:
@@ -53,7 +53,7 @@ def read_discord_export(files: Sequence[ExportFile], notes: n.ExportNotes) -> It
 
 
 def _read_export_header(file: ExportFile) -> dict[str, Any]:
-    """Read the guild and channel at the head of a file; empty if it is not an exported channel."""
+    """Read the header of a file, with guild and channel; empty if it is not an exported channel."""
     head: dict[str, Any] = {}
     with open_json_scanner(file, lenient=True) as scanner:
         if scanner.peek_character() != "{":
@@ -65,7 +65,7 @@ def _read_export_header(file: ExportFile) -> dict[str, Any]:
                     if n.as_object_or_empty(head.get("guild")) and n.as_object_or_empty(head.get("channel"))
                     else {}
                 )
-            if not head and key != "guild":  # an exported channel begins with its guild; other JSON is not read further
+            if not head and key != "guild":  # an exported channel begins with its guild; read no other JSON further
                 return {}
             head[key] = scanner.read_value()
     return {}
@@ -128,7 +128,7 @@ def _compose_message_text(row: Mapping[str, Any]) -> str:
 
 
 def _format_embed(embed: Mapping[str, Any], content: str) -> str:
-    """Format the text of an embed; only the title if it previews a link in the message."""
+    """Format an embed; only its title if it previews a link in the message."""
     title, address = n.pick_first_name(embed.get("title")), n.as_text_or_empty(embed.get("url"))
     if address and address in content:
         return n.format_attachment_placeholder("link", title) if title else ""

@@ -1,11 +1,10 @@
-"""The files of a chat export, in a folder, in a zip or by themselves, and a streaming parser of their JSON.
+"""The files of a chat export (in a folder, in a zip or single), and a streaming parser of their JSON.
 
-A tree is opened for one reading and closed with it; nothing is unpacked to disk. The sizes that a zip states are
-checked before anything is read, and no entry is read beyond its stated size.
+A tree is open for one reading; nothing is unpacked to disk. The sizes stated in a zip are checked before anything is
+read, and no entry is read beyond its stated size.
 
-The caller drives the parser: `iter_keys` of an object and `iter_items` of an array stop before each value, which the
-caller then reads whole with `read_value`, walks into, or leaves alone to have it skipped. No more than one value is in
-memory.
+The caller drives the parser: `iter_keys` (object) and `iter_items` (array) stop before each value. The caller reads the
+value with `read_value`, descends into it, or ignores it to skip it. Only one value at a time is in memory.
 """
 
 import io
@@ -38,7 +37,7 @@ _BYTE_ORDER_MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\x
 _ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError)
 MAX_VALUE_CHARS = 64_000_000  # of one value; a message seldom has more than a few thousand
 _READ_CHARS = 1 << 16
-_NUMBER_TAIL = 4  # most characters that can follow a number before it goes on (.e+), and one more
+_NUMBER_TAIL = 4  # characters needed after a number to know that it has ended: `.e+` and one more
 _WHITESPACE = re.compile(r"[ \t\r\n\ufeff]*")
 _DECODER = json.JSONDecoder(strict=False)
 Item = TypeVar("Item")
@@ -54,15 +53,14 @@ class ExportFile:
 
     @property
     def stem(self) -> str:
-        """The name without folders and suffix."""
+        """The file name without folders and suffix."""
         return PurePosixPath(self.name).stem
 
     @contextmanager
     def open_text(self, *, lenient: bool = False) -> Iterator[TextIO]:
-        """Open the file as text, in UTF-8 or the encoding of its byte order mark; anything else is a MalformedFile.
+        """Open the file as text, in UTF-8 or the encoding of its byte order mark; raise MalformedFile for other text.
 
-        `lenient` replaces bytes that cannot be decoded, so that an export in another encoding is still detected, and
-        then refused when it is read.
+        `lenient` replaces undecodable bytes, so that an export in another encoding is detected (and refused on read).
         """
         try:
             with self.open() as raw:
@@ -83,24 +81,24 @@ class ExportFile:
 
 @dataclass(frozen=True, slots=True)
 class ExportTree:
-    """The files and folders of an export, addressed by their names below its root."""
+    """The files and folders of an export, by their paths below its root."""
 
     uri: str
-    files_of: Callable[[str], Mapping[str, ExportFile]]  # of a folder, by their own names, sorted
-    folders_of: Callable[[str], list[str]]  # of a folder, sorted
+    files_of: Callable[[str], Mapping[str, ExportFile]]  # files of a folder by name, sorted
+    folders_of: Callable[[str], list[str]]  # names of the folders of a folder, sorted
     root: str = ""
 
     def get_subtree(self, folder: str) -> "ExportTree":
-        """Return the same tree with one of its folders as the root."""
+        """Return the tree below one of its folders."""
         return ExportTree(self.uri, self.files_of, self.folders_of, _join_path(self.root, folder))
 
     def find_possible_roots(self) -> "tuple[ExportTree, ...]":
-        """Find where the export may begin: the tree, and its only folder if it holds nothing else, as in many zips."""
+        """Return the possible roots of the export: the tree, and its only folder if it holds nothing else (zips)."""
         names = self.list_folders()
         return (self, self.get_subtree(names[0])) if len(names) == 1 and not self.list_files() else (self,)
 
     def list_files(self, folder: str = "") -> Mapping[str, ExportFile]:
-        """List the files directly in a folder, by name, without hidden ones."""
+        """List the files directly in a folder by name, without hidden ones."""
         return self.files_of(_join_path(self.root, folder))
 
     def list_folders(self, folder: str = "") -> list[str]:
@@ -110,7 +108,7 @@ class ExportTree:
 
 @contextmanager
 def open_export_tree(path: Path, left_out: Set[str] = frozenset()) -> Iterator[ExportTree]:
-    """Open the tree of a folder or a zip within the `with` block; `left_out` are paths of a folder not to be read."""
+    """Open the tree of a folder or zip for the `with` block; `left_out` are paths in a folder that must not be read."""
     uri = str(path)
     if path.is_dir():
 
@@ -142,7 +140,7 @@ def open_export_tree(path: Path, left_out: Set[str] = frozenset()) -> Iterator[E
 
 
 def make_export_file(path: Path) -> ExportFile:
-    """Make an export that is a single file."""
+    """Make the ExportFile of a path; opening it raises SourceError unless it is a regular file."""
 
     def open_regular() -> io.BufferedReader:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device may never end
@@ -159,7 +157,7 @@ class _FolderEntries:
 
 
 def _check_archive_safety(archive: zipfile.ZipFile, packed: int, *, uri: str) -> None:
-    """Raise a SourceError for a zip bomb, a password-protected archive, and one with paths outside itself."""
+    """Raise SourceError for a zip bomb, a password-protected archive, and paths outside the archive."""
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
         raise SourceError(uri, f"is refused: its archive has {len(entries):,} entries, more than {MAX_ENTRIES:,}")
@@ -177,7 +175,7 @@ def _check_archive_safety(archive: zipfile.ZipFile, packed: int, *, uri: str) ->
 
 
 def _index_archive(archive: zipfile.ZipFile, *, uri: str) -> dict[str, _FolderEntries]:
-    """Return the files and folders of each folder of an archive, without hidden ones and the extra entries of macOS."""
+    """Return the files and folders of each folder of an archive, without hidden entries and those added by macOS."""
     entries: dict[str, _FolderEntries] = {"": _FolderEntries()}
     for item in archive.infolist():
         path = PurePosixPath(item.filename)
@@ -232,7 +230,7 @@ class JsonScanner:
                 return self._text[self._at : self._at + 1]
 
     def read_value(self) -> Any:
-        """Read and return the next value, whole."""
+        """Read the next value completely."""
         self.peek_character()
         while True:
             try:
@@ -244,13 +242,13 @@ class JsonScanner:
                 continue
             except ValueError as error:  # a number of thousands of digits
                 raise self._make_syntax_error(str(error)) from error
-            # A number may continue after the end of the buffer: 2 and 2.5e+7 begin alike.
+            # A number may continue beyond the buffer: 2 may be the start of 2.5e+7.
             if len(self._text) - end >= _NUMBER_TAIL or not isinstance(value, int | float) or not self._fill_buffer():
                 self._at = end
                 return value
 
     def iter_keys(self) -> Iterator[str]:
-        """Yield the keys of the next object; the value of each comes next."""
+        """Yield each key of the next object, before its value."""
         self._expect_character("{")
         if self.peek_character() == "}":
             self._at += 1
@@ -267,7 +265,7 @@ class JsonScanner:
                 return
 
     def iter_items(self) -> Iterator[None]:
-        """Yield once for each value of the next array, before the value."""
+        """Yield before each value of the next array."""
         self._expect_character("[")
         if self.peek_character() == "]":
             self._at += 1
@@ -315,7 +313,7 @@ class JsonScanner:
         return self._consumed + self._at
 
     def _fill_buffer(self) -> bool:
-        """Return whether more could be read; the buffer doubles, so that a long value is not parsed too often."""
+        """Read more text; return False at the end. The buffer doubles, so that a long value is not parsed too often."""
         if self._is_at_end:
             return False
         if len(self._text) - self._at > MAX_VALUE_CHARS:
@@ -338,19 +336,19 @@ class JsonScanner:
 
 @contextmanager
 def open_json_scanner(file: ExportFile, *, lenient: bool = False) -> Iterator[JsonScanner]:
-    """Open a scanner at the beginning of a stream; `lenient` ignores decoding errors, to detect its format."""
+    """Open a scanner at the beginning of a file; `lenient` ignores decoding errors, to detect the format."""
     with file.open_text(lenient=lenient) as stream:
         yield JsonScanner(stream, uri=file.uri)
 
 
 def json_starts_with(file: ExportFile, opening: str) -> bool:
-    """Return whether the JSON of a stream begins with this character."""
+    """Return whether the JSON of a file begins with this character."""
     with open_json_scanner(file, lenient=True) as scanner:
         return scanner.peek_character() == opening
 
 
 def read_until_failure(file: ExportFile, items: Iterable[Item], notes: ExportNotes, *, kind: str) -> Iterator[Item]:
-    """Yield the items of one file of an export, up to a failure, which is noted; other files are read."""
+    """Yield the items of a file up to a failure, and note that, so that other files can still be read."""
     rest = iter(items)
     while True:
         try:

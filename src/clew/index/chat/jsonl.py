@@ -1,7 +1,7 @@
-"""Messages of any source as JSON Lines, the generic import: one object per line, with the fields of a Message.
+"""The generic import of messages: JSON Lines, one object per line, with the fields of a Message.
 
-All lines are validated before the first message is yielded; a line that is no message is reported, and the others are
-read. They are then read again, one channel at a time.
+All lines are validated before the first message is yielded. A line that is not a message is reported, and the others
+are read again, one channel at a time.
 """
 
 import json
@@ -18,18 +18,15 @@ from clew.core.types import Message
 from clew.index.chat import normalise as n
 from clew.index.chat.files import ExportFile
 
-TIME_FIELDS = ("at", "timestamp", "ts", "time", "created_at", "date")  # names of one field: when it was written
+TIME_FIELDS = ("at", "timestamp", "ts", "time", "created_at", "date")  # accepted names of the time field
 FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role", "access")
 NO_CHANNEL = "All messages must have channelId"
-MAX_LINE_BYTES = 10_000_000  # bytes
-MAX_FIRST_LINES = 10  # looked at for the first object: some may be damaged
+MAX_LINE_BYTES = 10_000_000
+MAX_FIRST_LINES = 10  # searched for a valid object: some may be damaged
 
 
 def is_jsonl_export(file: ExportFile) -> bool:
-    """Return whether the first object of a file has a text and an author, a time or a channel.
-
-    Some of the first lines may be damaged.
-    """
+    """Return whether the first valid object of a file has a text and an author, a time or a channel."""
     with file.open() as stream:
         for line in islice(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), MAX_FIRST_LINES):
             if line.strip():
@@ -43,15 +40,15 @@ def is_jsonl_export(file: ExportFile) -> bool:
 
 
 def read_jsonl_export(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Yield each channel with its messages, in order of first appearance; of two messages with one id, the last counts.
+    """Yield each channel with its messages, in order of first appearance.
 
-    Fields that the last does not state are taken from the one before.
+    If several messages have the same id, the last one counts; fields that it lacks come from the earlier ones.
     """
     places: dict[str, array[int]] = {}
     earlier: dict[
         int, list[tuple[int, int]]
-    ] = {}  # the places of the versions before, the latest first, by the start of the last
-    seen: dict[int, tuple[str, int]] = {}  # hash of an id: its channel, and its index in the places of that channel
+    ] = {}  # by the start of the last version: the places of the earlier versions, latest first
+    seen: dict[int, tuple[str, int]] = {}  # by the hash of an id: its channel, and its index in the channel's places
     with file.open() as stream:
         start = 0
         for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
@@ -87,7 +84,7 @@ def read_jsonl_export(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[
 
 
 def _skip_line(stream: IO[bytes]) -> int:
-    """Read to the end of a line that is too long, and return its remaining bytes."""
+    """Skip the rest of a line that is too long; return the number of bytes skipped."""
     skipped = 0
     while part := stream.readline(MAX_LINE_BYTES):
         skipped += len(part)
@@ -99,7 +96,7 @@ def _skip_line(stream: IO[bytes]) -> int:
 def _read_channel_messages(
     file: ExportFile, places: "array[int]", earlier: Mapping[int, list[tuple[int, int]]], notes: n.ExportNotes
 ) -> Iterator[Message]:
-    """Yield the messages at the places; equal ones without an id of their own get a number appended."""
+    """Yield the messages at the places; append a number to the derived id of equal messages."""
     made: dict[str, int] = {}
     with file.open() as stream:
         for start, number in zip(places[::2], places[1::2], strict=True):
@@ -117,12 +114,11 @@ def _read_message(stream: IO[bytes], start: int, number: int, file: ExportFile, 
 
 
 def _has_own_id(line: bytes) -> bool:
-    """Return whether the line states an id."""
     return bool(n.pick_first_name(json.loads(line.removeprefix(b"\xef\xbb\xbf")).get("id")))
 
 
 def _parse_message(line: bytes, number: int, file: ExportFile, notes: n.ExportNotes) -> Message:
-    """Parse the message of a line; a SourceError names the line and the problem."""
+    """Parse the message of a line; raise SourceError with the line number and the problem."""
     row = _parse_json_line(line, number, file)
     unknown = sorted(row.keys() - {*FIELDS, *TIME_FIELDS})
     if unknown:
@@ -157,10 +153,7 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: n.ExportNo
 
 
 def _parse_time(row: Mapping[str, Any], number: int, file: ExportFile, notes: n.ExportNotes) -> datetime | None:
-    """Parse the time of a message, under whichever name it has.
-
-    None if it states none, SourceError if it is not a time.
-    """
+    """Parse the time of a message from any of TIME_FIELDS; None if there is none, SourceError if it is invalid."""
     given = {name: row[name] for name in TIME_FIELDS if row.get(name) not in (None, "")}
     if not given:
         return None

@@ -1,7 +1,7 @@
 """mbox mailboxes: one channel per mailing list, threads by In-Reply-To and References.
 
 The file is read twice: once for the headers, which stay in memory, and then mail by mail in order of time. The text of
-a reply is its body without the quoted mail that it answers, which is a message of its own.
+a reply leaves out the quoted mail, which is a message itself.
 """
 
 import email
@@ -28,7 +28,7 @@ from clew.index.read.web.html import parse_html
 MAX_MAIL_BYTES = 100_000_000  # of one mail with its attachments
 MAX_HEADER_BYTES = 1_000_000
 MAX_LINE_BYTES = 1_000_000
-MAX_FIELD_CHARS = 10_000  # of a header field that are decoded: the memory for it grows with the square of its length
+MAX_FIELD_CHARS = 10_000  # decoded of a header field: the memory needed grows with the square of its length
 TOO_LARGE = f"mails of more than {MAX_MAIL_BYTES // 1_000_000} MB"
 _FROM_LINE = re.compile(rb"From \S.*\b\d{1,2}:\d{2}\b")
 _HEADER_FIELD = re.compile(rb"[!-9;-~]+:|>From ")
@@ -51,10 +51,10 @@ _SECOND_FIELD = re.compile(r"(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado|Inviato
 
 
 class _MailPolicy(email.policy.EmailPolicy):
-    """Mails as the standard library reads them, with header fields of limited length."""
+    """The default policy of the standard library, with header fields cut to MAX_FIELD_CHARS."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
-        """Return the decoded value of a header field."""
+        """Decode the value of a header field."""
         return super().header_fetch_parse(name, value[:MAX_FIELD_CHARS] if len(value) > MAX_FIELD_CHARS else value)
 
 
@@ -63,7 +63,7 @@ _POLICY = _MailPolicy()
 
 @dataclass(frozen=True, slots=True)
 class _MailHeader:
-    """The part of each mail that stays in memory: its position, id and time, and the ids that it answers."""
+    """The part of each mail that stays in memory: position, id, time, and the ids it replies to."""
 
     start: int
     size: int
@@ -73,14 +73,14 @@ class _MailHeader:
 
 
 def is_mbox(file: ExportFile) -> bool:
-    """Return whether a file begins like an mbox: a From line, then a header field."""
+    """Return whether a file begins like an mbox: with a From line, then a header field."""
     with file.open() as stream:
         first, second = stream.readline(2000), stream.readline(2000)
     return bool(_FROM_LINE.match(first.rstrip())) and bool(_HEADER_FIELD.match(second))
 
 
 def read_mbox(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[str, Iterator[Message]]]:
-    """Yield each mailing list, or the mailbox itself, with its mails; ids are their Message-IDs."""
+    """Yield each mailing list, or the mailbox itself, with its mails; the ids are their Message-IDs."""
     channels: dict[str, list[_MailHeader]] = {}
     known: set[str] = set()
     for channel, head in _scan_mail_headers(file, notes):
@@ -97,12 +97,12 @@ def read_mbox(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[str, Ite
 
 
 def _scan_mail_headers(file: ExportFile, notes: n.ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
-    """Yield the channel and header of each mail: it begins at a From line between a blank line and a header field."""
+    """Yield the channel and header of each mail. A mail begins at a From line after a blank line, before a header."""
     with file.open() as stream:
         start = place = 0
         head = bytearray()
         in_head, blank = True, True
-        envelope = b""  # a From line, which begins a mail if the next line is a header field
+        envelope = b""  # a From line; it begins a mail if the next line is a header field
         for line in iter(lambda: stream.readline(MAX_LINE_BYTES), b""):
             if envelope and _HEADER_FIELD.match(line):
                 before = place - len(envelope)
@@ -146,7 +146,7 @@ def _get_header_field(fields: "email.message.Message[str, str]", key: str) -> st
 
 
 def _parse_sent_time(date: str, envelope: bytes, notes: n.ExportNotes) -> datetime | None:
-    """Parse when a mail was sent; if its Date cannot be parsed, when it was put into the mailbox."""
+    """Parse the time a mail was sent; if Date is unreadable, use the time of delivery on the From line."""
     arrived = re.search(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d{2}:\d{2}:\d{2} \d{4}", envelope)
     for text, form in ((date, ""), (arrived[0].decode() if arrived else "", "%a %b %d %H:%M:%S %Y")):
         try:
@@ -186,7 +186,7 @@ def _read_mails(
 
 
 def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str], uri: str) -> Message | None:
-    """Parse the message of a mail; the first of a thread begins with the subject. None if it has no text."""
+    """Parse the message of a mail; None if it has no text. The first mail of a thread begins with its subject."""
     mail = cast(EmailMessage, email.message_from_bytes(data.partition(b"\n")[2], policy=_POLICY))
     subject = n.pick_first_name(_decode_header_field(mail, "Subject"))
     answers = [answer for answer in head.answers if answer != head.id]
@@ -206,7 +206,7 @@ def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str]
 
 
 def _decode_header_field(mail: EmailMessage, key: str) -> str:
-    """Return a header field, decoded; empty if it cannot be."""
+    """Decode a header field; empty if that fails."""
     try:
         return str(mail.get(key, ""))
     except (MessageError, ValueError, LookupError, AttributeError, IndexError, TypeError):
@@ -214,7 +214,7 @@ def _decode_header_field(mail: EmailMessage, key: str) -> str:
 
 
 def extract_mail_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
-    """Extract the text of a mail (of a reply, without quotes), then the names of its attachments."""
+    """Extract the text of a mail (without quotes in a reply), followed by the names of its attachments."""
     part = mail.get_body(preferencelist=("plain", "html"))
     raw = part.get_payload(decode=True) if part is not None else None
     text = ""
@@ -233,7 +233,7 @@ def extract_mail_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
 
 
 def _list_attachments(mail: EmailMessage) -> list[str]:
-    """List the placeholders of named attachments; one without a name is part of the text, or a footer."""
+    """List the placeholders of named attachments; unnamed ones are parts of the text or footers."""
     try:
         names = [n.pick_first_name(part.get_filename()) for part in mail.iter_attachments()]
     except (AttributeError, KeyError, TypeError, ValueError):  # a multipart mail without parts
@@ -242,7 +242,7 @@ def _list_attachments(mail: EmailMessage) -> list[str]:
 
 
 def strip_quoted_lines(text: str) -> str:
-    """Return the new lines of a reply, without quoted lines, attributions ("Ann wrote:") and the mail below."""
+    """Remove from a reply the quoted lines, attributions ("Ann wrote:") and a forwarded mail at the end."""
     lines = text.split("\n")
     kept: list[str] = []
     at = 0
@@ -269,7 +269,7 @@ def _is_mail_header(lines: Sequence[str]) -> bool:
 
 
 def _count_attribution_lines(lines: Sequence[str], at: int) -> int:
-    """Return how many lines from here are the attribution of a quote: 0, 1, or 2 or 3 if it was wrapped."""
+    """Count the lines of the attribution of a quote at a place: 0, 1, or 2 or 3 if it was wrapped."""
     for size in (1, 2, 3):
         joined = " ".join(line.strip() for line in lines[at : at + size]).strip()
         if not joined or any(line.startswith(">") for line in lines[at : at + size]):

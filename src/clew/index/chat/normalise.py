@@ -1,4 +1,4 @@
-"""Normalisation that the readers of chat exports share: field types, timestamps, texts, names, and message order."""
+"""Normalisation shared by the readers of chat exports: field types, timestamps, texts, names and message order."""
 
 import math
 import re
@@ -41,11 +41,11 @@ _FOR_ONE = {
     DIRECT: "direct conversation",
     UNLISTED: "channel that no table lists (no members known)",
 }
-MAX_FAILURES = 20  # of an export that are reported one by one
+MAX_FAILURES = 20  # failures of an export reported one by one
 
 
 class ExportNotes(Counter[str]):
-    """Counts of skipped and assumed parts of an export, and the failures: parts that cannot be read."""
+    """Counts of skipped and assumed parts of an export, and the failures of unreadable parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,24 +53,24 @@ class ExportNotes(Counter[str]):
         self.unlisted_failures = 0
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all counts and failures."""
         super().clear()
         self.failures.clear()
         self.unlisted_failures = 0
 
     def add_failure(self, error: SourceError) -> None:
-        """Keep a failure; from a certain number on they are only counted."""
+        """Keep a failure; beyond MAX_FAILURES only count it."""
         if len(self.failures) < MAX_FAILURES:
             self.failures.append(error)
         else:
             self.unlisted_failures += 1
 
     def describe(self) -> str:
-        """Name the skipped and assumed parts, such as `2 deleted messages; 1 message without text`."""
+        """Describe the skipped and assumed parts, as in `2 deleted messages; 1 message without text`."""
         return "; ".join(self._format_counts(what for what in sorted(self) if what not in _RESTRICTED))
 
     def describe_restricted(self) -> str:
-        """Name the channels that only their members may see, such as `1 private channel, 2 direct conversations`."""
+        """Describe the channels restricted to members, as in `1 private channel, 2 direct conversations`."""
         return ", ".join(self._format_counts(what for what in _RESTRICTED if what in self))
 
     def _format_counts(self, events: Iterable[str]) -> list[str]:
@@ -86,11 +86,11 @@ _NEWLINE = re.compile(r"\r\n?|[\u2028\u2029]")
 _CONTROL_CHARACTERS = dict.fromkeys([*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0xFFFE, 0xFFFF, 0xFEFF])
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
 _DIGITS = re.compile(r"\d+")
-_MIN_MILLISECONDS = 100_000_000_000  # from here on a number counts milliseconds: as seconds it is after the year 5100
+_MIN_MILLISECONDS = 100_000_000_000  # larger timestamps are milliseconds: in seconds this is after the year 5100
 
 
 def clean_message_text(text: str) -> str:
-    """Return the text without control characters and lone surrogates, with newlines as line endings, stripped."""
+    """Strip the text, remove control characters and lone surrogates, and normalise line endings."""
     if text.isprintable():  # the usual case: one line without special characters
         return text.strip()
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
@@ -110,7 +110,7 @@ def pick_first_name(*values: object) -> str:
 
 
 def as_text_or_empty(value: object) -> str:
-    """Return the value if it is a text, else an empty one: an export need not keep to its format."""
+    """Return the value if it is a text, else an empty text: exports may violate their format."""
     return value if isinstance(value, str) else ""
 
 
@@ -120,12 +120,12 @@ def as_object_or_empty(value: object) -> Mapping[str, Any]:
 
 
 def as_object_list(value: object) -> list[Mapping[str, Any]]:
-    """Return the JSON objects of the value if it is a list, else none."""
+    """Return the JSON objects in the value if it is a list, else none."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def parse_epoch_time(value: object) -> datetime | None:
-    """Parse the time of a Unix timestamp in seconds or milliseconds; None if it is not one."""
+    """Parse a Unix timestamp in seconds or milliseconds; None if it is not one."""
     try:
         seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
         if math.isnan(seconds):
@@ -136,7 +136,7 @@ def parse_epoch_time(value: object) -> datetime | None:
 
 
 def parse_iso_time(value: object, notes: ExportNotes) -> datetime | None:
-    """Parse the time of an ISO 8601 text; None if it is not one. Without a time zone it is taken as UTC and noted."""
+    """Parse an ISO 8601 time; None if it is not one. Without a time zone assume UTC and note that."""
     try:
         moment = datetime.fromisoformat(as_text_or_empty(value).strip())
         return ensure_time_zone(moment, notes).astimezone(UTC)
@@ -145,7 +145,7 @@ def parse_iso_time(value: object, notes: ExportNotes) -> datetime | None:
 
 
 def ensure_time_zone(moment: datetime, notes: ExportNotes) -> datetime:
-    """Return the time with a time zone: UTC if it has none, and that is noted."""
+    """Return the time with a time zone; if it has none, assume UTC and note that."""
     if moment.tzinfo is not None:
         return moment
     notes.count_event(UTC_ASSUMED)
@@ -158,7 +158,7 @@ def make_natural_sort_key(name: str) -> str:
 
 
 def sort_messages_by_time(messages: Iterable[Message]) -> list[Message]:
-    """Sort messages by time, then by id; one without a time stays after its predecessor in the export."""
+    """Sort messages by time, then by id; one without a time stays after its predecessor."""
     keyed: list[tuple[tuple[float, str, int], Message]] = []
     moment, name, behind = -math.inf, "", 0
     for message in messages:
@@ -172,16 +172,16 @@ def sort_messages_by_time(messages: Iterable[Message]) -> list[Message]:
 
 
 def disambiguate_names(names: Mapping[str, str]) -> dict[str, str]:
-    """Return the names by id; a name that several ids share is followed by its id."""
+    """Return the names by id, appending the id to a name that several ids share."""
     shared = Counter(names.values())
     return {key: f"{name} ({key})" if shared[name] > 1 else name for key, name in names.items()}
 
 
 def format_attachment_placeholder(kind: str, name: str) -> str:
-    """Format the placeholder of an attachment in a text, such as [file: plan.pdf]."""
+    """Format the placeholder of an attachment, such as [file: plan.pdf]."""
     return f"[{kind}: {name}]" if name else f"[{kind}]"
 
 
 def join_nonempty_lines(*texts: str) -> str:
-    """Return the non-empty texts, one per line."""
+    """Join the non-empty texts, one per line."""
     return "\n".join(text for text in map(str.strip, texts) if text)

@@ -1,4 +1,4 @@
-"""Chat exports read in the reader process, within its limits: the caller's side, and the side of that process.
+"""Chat exports read in the reader process, within its limits: both the caller's side and the process's side.
 
 The process opens the export by its path, detects it again, and sends its channels in parts, so that neither side holds
 more than one channel.
@@ -23,18 +23,18 @@ from clew.index.read.process import wire
 from clew.index.read.process.limits import PAGES_PER_LIMIT, ReadLimits, start_pages
 from clew.index.read.process.pool import read_parts_in_process
 
-MAX_DETECTED_HERE = 1_000_000  # bytes: what a file of this size costs to look into is bounded by its size
-BYTES_PER_LIMIT = 10_000_000  # of an export, in the time limit of one file
-PACKED_RATIO = 5  # of chats in a zip
+MAX_DETECTED_HERE = 1_000_000  # bytes: detection in a larger file runs in the reader process
+BYTES_PER_LIMIT = 10_000_000  # bytes of an export allowed for each time limit of a file
+PACKED_RATIO = 5  # assumed compression of chats in a zip
 PART_MESSAGES, PART_CHARS = 500, 1_000_000
-_ACCESS_KINDS = frozenset({"messages", SLACK, SLACK_CHANNEL, SLACK_DAY})  # the exports that state who may see a message
+_ACCESS_KINDS = frozenset({"messages", SLACK, SLACK_CHANNEL, SLACK_DAY})  # formats with access labels
 _FIELDS = tuple(each.name for each in fields(Message))
 
 
 def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None:
-    """Detect the chat export at a path, a large one in another process; None if there is none.
+    """Detect the chat export at a path, in the reader process if it is large; None if there is none.
 
-    It is read in another process in any case.
+    The export itself is always read in the reader process.
     """
     if _measure_export(path) <= MAX_DETECTED_HERE:
         found = detect_export(path)
@@ -46,12 +46,12 @@ def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None
 
 
 def make_served_export(path: Path, kind: str, *, limits: ReadLimits, left_out: Set[str] = frozenset()) -> ChatExport:
-    """Make a detected export, which is read in another process, without the paths in its folder that are left out."""
+    """Make a ChatExport that is read in the reader process, without the paths in its folder that are left out."""
     return ChatExport(kind, path, partial(_read_in_process, path, kind, limits, frozenset(left_out)))
 
 
 def _read_in_process(path: Path, kind: str, limits: ReadLimits, left_out: Set[str], notes: ExportNotes) -> Channels:
-    """Yield the channels of an export, each whole."""
+    """Yield the channels of an export, joining the parts of each."""
     messages: list[Message] = []
     for part in read_parts_in_process(_make_request(path, limits, left_out, kind=kind)):
         try:
@@ -69,13 +69,13 @@ def _read_in_process(path: Path, kind: str, limits: ReadLimits, left_out: Set[st
 def _make_request(
     path: Path, limits: ReadLimits, left_out: Set[str] = frozenset(), *, kind: str = ""
 ) -> wire.ReadRequest:
-    """Make the request for the kind of an export, or for its channels; the path may be relative."""
+    """Make the request for the kind of an export or, with `kind`, for its channels; the path may be relative."""
     options = {"folder": str(Path.cwd()), "left_out": json.dumps(sorted(left_out)), **({"kind": kind} if kind else {})}
     return wire.ReadRequest(wire.EXPORT, str(path), path.name, limits, options)
 
 
 def serve_export(path: str, options: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield the replies for the export at a path: its kind, or with `kind` its channels in parts."""
+    """Yield the replies for the export at a path: its kind, or if `options` has `kind`, its channels in parts."""
     os.chdir(options["folder"])
     export = detect_export(Path(path), left_out=frozenset(json.loads(options["left_out"])))
     if "kind" not in options:
@@ -99,7 +99,7 @@ def serve_export(path: str, options: Mapping[str, str]) -> Iterator[dict[str, An
 
 
 def _measure_export(path: Path) -> int:
-    """Estimate the bytes to be read."""
+    """Estimate the unpacked bytes of an export."""
     try:
         if not path.is_dir():
             return path.stat().st_size * (PACKED_RATIO if path.suffix.lower() == ".zip" else 1)
@@ -109,7 +109,7 @@ def _measure_export(path: Path) -> int:
                 with suppress(OSError):
                     size += os.path.getsize(os.path.join(folder, name))  # noqa: PTH118, PTH202
         return size
-    except (OSError, ValueError):  # reading it reports that
+    except (OSError, ValueError):  # reading it reports the error
         return 0
 
 
@@ -126,7 +126,7 @@ def _give_notes(notes: ExportNotes) -> dict[str, Any]:
 
 
 def _take_notes(given: Mapping[str, Any] | None, notes: ExportNotes) -> None:
-    """Replace the notes by those of the reader process."""
+    """Replace the notes by those of the reader process, if given."""
     if given is None:
         return
     notes.clear()

@@ -18,12 +18,12 @@ from clew.index.read.guard import wrap_library_errors
 _ANGLE_MARKUP = re.compile(r"<([^<>\n]+)>")
 _CHANNEL_TABLES = ("channels.json", "groups.json", "mpims.json", "dms.json")
 TABLES = ("users.json", *_CHANNEL_TABLES)
-_PRIVATE_MARKS = ("is_private", "is_group", "is_mpim", "is_im")  # of programs that list all conversations as channels
-_PRIVATE_IDS = ("D", "G")  # begin the ids of direct conversations and of private channels
-_MAX_LOOKED_AT, _MAX_CHARS = 10, 1_000_000  # files of a folder, some of which may be broken, and characters of each
+_PRIVATE_MARKS = ("is_private", "is_group", "is_mpim", "is_im")  # set by programs that list all conversations alike
+_PRIVATE_IDS = ("D", "G")  # prefixes of the ids of direct conversations and private channels
+_MAX_LOOKED_AT, _MAX_CHARS = 10, 1_000_000  # files checked in a folder (some may be broken), and characters of each
 _DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json", re.IGNORECASE)
-_TIMESTAMP = re.compile(r'"ts"\s*:\s*"\d+\.\d+"')  # every entry of a day has one, and it tells if the JSON is broken
-# Messages of people and bots; every other subtype is a notice of Slack itself.
+_TIMESTAMP = re.compile(r'"ts"\s*:\s*"\d+\.\d+"')  # every entry of a day has one; found in broken JSON too
+# Messages of people and bots; every other subtype is a notice by Slack.
 _MESSAGE_SUBTYPES = frozenset(
     (
         *("", "bot_message", "me_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment"),
@@ -41,7 +41,7 @@ class WorkspaceNames:
 
 
 def message_to_text(row: Mapping[str, Any], names: WorkspaceNames) -> str:
-    """Return the text of a message, or of its blocks, then its attachments and files."""
+    """Return the text of a message (or of its blocks), followed by its attachments and files."""
     text = resolve_slack_markup(n.as_text_or_empty(row.get("text")), names)
     if not text.strip():
         text = "".join(_format_block(block, names) for block in n.as_object_list(row.get("blocks")))
@@ -57,7 +57,7 @@ def message_to_text(row: Mapping[str, Any], names: WorkspaceNames) -> str:
 
 
 def resolve_slack_markup(text: str, names: WorkspaceNames) -> str:
-    """Resolve the text with markup in angle brackets resolved and entities decoded."""
+    """Resolve markup in angle brackets and decode entities."""
 
     def resolve(match: re.Match[str]) -> str:
         target, _, label = match[1].partition("|")
@@ -76,7 +76,7 @@ def resolve_slack_markup(text: str, names: WorkspaceNames) -> str:
 
 
 def _strip_scheme(address: str) -> str:
-    """Return the URL without its scheme, as Slack shows one that was typed so."""
+    """Remove the scheme from a URL, as Slack shows one that was typed without."""
     return re.sub(r"^https?://", "", address)
 
 
@@ -88,7 +88,7 @@ def _iter_attached_files(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _format_attachment_card(card: Mapping[str, Any], names: WorkspaceNames, *, beside: bool) -> str:
-    """Format the text of an attachment: all of it if a bot wrote it, only the title of a link or message preview."""
+    """Format an attachment: the whole text if a bot wrote it, only the title of a link or message preview."""
     title = resolve_slack_markup(n.as_text_or_empty(card.get("title")), names)
     if beside and (card.get("from_url") or card.get("original_url") or card.get("is_msg_unfurl")):
         return n.format_attachment_placeholder("link", n.pick_first_name(title))
@@ -108,7 +108,7 @@ def _format_attachment_card(card: Mapping[str, Any], names: WorkspaceNames, *, b
 
 
 def _format_block(block: Mapping[str, Any], names: WorkspaceNames) -> str:
-    """Format the text of a block and of its elements."""
+    """Format a block and its elements."""
     kind = block.get("type")
     if kind == "user":
         user_id = n.as_text_or_empty(block.get("user_id"))
@@ -126,13 +126,13 @@ def _format_block(block: Mapping[str, Any], names: WorkspaceNames) -> str:
     text = resolve_slack_markup(inner, names) if kind != "text" else inner
     parts = (*n.as_object_list(block.get("elements")), *n.as_object_list(block.get("fields")))
     text += "".join(_format_block(part, names) for part in parts)
-    # Text and markup are inline; sections, lists and headers are lines of their own.
+    # Text and markup are inline; sections, lists and headers are separate lines.
     return text if kind in ("text", "mrkdwn", "plain_text") else f"{text}\n"
 
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    """A channel or direct conversation: its restriction if it is not public, and the user ids of its members."""
+    """A channel or direct conversation; if it is not public, with its restriction and its members' user ids."""
 
     id: str
     name: str
@@ -141,9 +141,9 @@ class _Channel:
 
 
 def find_slack_root(tree: ExportTree) -> ExportTree | None:
-    """Find the folder of an export: the tree itself or its only folder; None if neither is one.
+    """Find the root folder of an export: the tree itself or its only folder; None if neither is one.
 
-    An export has the tables of users and channels, or folders of days, whichever of its tables are missing or broken.
+    An export has tables of users and channels, or folders of days even if tables are missing or broken.
     """
     for root in tree.find_possible_roots():
         files = root.list_files()
@@ -157,12 +157,12 @@ def find_slack_root(tree: ExportTree) -> ExportTree | None:
 
 
 def is_day_name(name: str) -> bool:
-    """Return whether a file has the name of a day of a channel."""
+    """Return whether a file is named like a day of a channel."""
     return _DAY_FILE.fullmatch(name) is not None
 
 
 def is_slack_day(file: ExportFile) -> bool:
-    """Return whether a file has the name and the messages of a day of a channel."""
+    """Return whether a file has the name and content of a day of a channel."""
     if not is_day_name(PurePosixPath(file.name).name):
         return False
     with file.open_text(lenient=True) as stream:
@@ -170,9 +170,9 @@ def is_slack_day(file: ExportFile) -> bool:
 
 
 def is_slack_channel(files: Mapping[str, ExportFile]) -> bool:
-    """Return whether the files of a folder are the days of a channel, by the first that can be opened."""
+    """Return whether a folder has a file of a day of a channel, checking a few files."""
     for name in islice(filter(is_day_name, files), _MAX_LOOKED_AT):
-        with suppress(SourceError):  # reading it reports that
+        with suppress(SourceError):  # reading it reports the error
             if is_slack_day(files[name]):
                 return True
     return False
@@ -181,8 +181,8 @@ def is_slack_channel(files: Mapping[str, ExportFile]) -> bool:
 def read_slack_export(root: ExportTree, notes: n.ExportNotes, *, only: str = "") -> Iterator[tuple[str, list[Message]]]:
     """Yield each channel with its messages; ids are {channel}/{timestamp}. `only` is the path of one channel or day.
 
-    Only public channels have no access labels. The labels of a private channel or direct conversation are the user ids
-    of its members, which are unique, as names need not be. Nobody is known to be in a folder that no table lists.
+    Public channels have no access labels. The labels of a private channel or direct conversation are the user ids of
+    its members, since names may not be unique. A folder that no table lists has no known members.
     """
     users: dict[str, str] = {}
     channels: dict[str, _Channel] = {}  # by folder
@@ -190,7 +190,7 @@ def read_slack_export(root: ExportTree, notes: n.ExportNotes, *, only: str = "")
     for row in _read_json_table(files, "users.json"):
         profile = n.as_object_or_empty(row.get("profile"))
         shown = (profile.get("display_name"), profile.get("real_name"), row.get("real_name"), row.get("name"))
-        if key := n.as_text_or_empty(row.get("id")):  # else it would be the author of every message without a user
+        if key := n.as_text_or_empty(row.get("id")):  # an empty id would match every message without a user
             users[key] = n.pick_first_name(*shown, key)
     for table_name in _CHANNEL_TABLES:
         for row in _read_json_table(files, table_name):
@@ -208,7 +208,7 @@ def read_slack_export(root: ExportTree, notes: n.ExportNotes, *, only: str = "")
 
 
 def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, str]) -> tuple[str, _Channel]:
-    """Parse the folder of a channel and the channel."""
+    """Parse a channel; return its folder and the channel."""
     key, name = n.pick_first_name(row.get("id")), n.pick_first_name(row.get("name"), row.get("id"))
     listed = row.get("members")
     members = [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
@@ -226,7 +226,7 @@ def _parse_channel(row: Mapping[str, Any], table_name: str, users: Mapping[str, 
 def _read_channel_messages(
     days: Sequence[ExportFile], *, channel: _Channel, names: WorkspaceNames, notes: n.ExportNotes
 ) -> list[Message]:
-    """Return the final messages of a channel: edits applied, deleted ones removed."""
+    """Return the messages of a channel with edits applied and deleted messages removed."""
     found: dict[str, Message | None] = {}  # by timestamp; None if it has no text
     deleted: set[str] = set()
     for file in days:
@@ -236,7 +236,7 @@ def _read_channel_messages(
                     _apply_export_entry(
                         n.as_object_or_empty(row), found, deleted, channel=channel, names=names, notes=notes
                     )
-        except SourceError as error:  # the other days are read
+        except SourceError as error:  # read the other days
             notes.add_failure(error)
     notes.update({n.DELETED: len(deleted)} if deleted else {})
     return n.sort_messages_by_time(
@@ -261,7 +261,7 @@ def _apply_export_entry(
     names: WorkspaceNames,
     notes: n.ExportNotes,
 ) -> None:
-    """Apply one entry of the export: a new message, an edit of one, or a deletion."""
+    """Apply an entry of the export: a new message, an edit or a deletion."""
     is_edit = row.get("subtype") == "message_changed"
     if is_edit:
         row = n.as_object_or_empty(row.get("message"))
@@ -278,7 +278,7 @@ def _apply_export_entry(
         notes.count_event(n.UNREADABLE)
     elif subtype not in _MESSAGE_SUBTYPES:
         notes.count_event(n.NOTICES)
-    elif timestamp in found and not is_edit:  # a reply that was also sent to the channel is in both
+    elif timestamp in found and not is_edit:  # a reply that was also sent to the channel occurs twice
         notes.count_event(n.REPEATED)
     else:
         found[timestamp] = _parse_message(row, timestamp, channel=channel, names=names, notes=notes)

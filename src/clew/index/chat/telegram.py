@@ -19,7 +19,7 @@ _MEDIA = {"photo": "photo", "file": "file", "contact_information": "contact", "l
 
 
 def is_telegram_export(file: ExportFile) -> bool:
-    """Return whether a file is the export of a chat or of an account, detected from its first keys."""
+    """Return whether a file is the export of a chat or an account, judging by its first keys."""
     try:
         with open_json_scanner(file, lenient=True) as scanner:
             return scanner.peek_character() == "{" and _has_telegram_shape(scanner)
@@ -42,7 +42,7 @@ def _has_telegram_shape(scanner: JsonScanner) -> bool:
 
 
 def _read_first_keys(scanner: JsonScanner) -> list[str]:
-    """Return the keys of an object up to the first that holds a list."""
+    """Return the keys of an object up to the first whose value is a list."""
     keys = []
     for key in scanner.iter_keys():
         keys.append(key)
@@ -61,10 +61,7 @@ def read_telegram_export(file: ExportFile, notes: n.ExportNotes) -> Iterator[tup
 def _read_chat_lists(
     scanner: JsonScanner, names: dict[str, str], notes: n.ExportNotes
 ) -> Iterator[tuple[str, list[Message]]]:
-    """Yield the chats of an object: itself, or those of its lists.
-
-    The name of a chat comes before its messages.
-    """
+    """Yield the object as a chat, or the chats of its lists. The name of a chat precedes its messages."""
     head: dict[str, Any] = {}
     for key in scanner.iter_keys():
         if key == "messages":
@@ -104,7 +101,7 @@ def _parse_message(row: Mapping[str, Any], text: str, *, chat: str, name: str, n
     notes.count_event(n.UNDATED, at is None)
     notes.count_event(n.EDITED, "edited" in row)
     answered = n.pick_first_name(row.get("reply_to_message_id"))
-    elsewhere = n.pick_first_name(row.get("reply_to_peer_id"))  # "channel1234": a message of another chat
+    elsewhere = n.pick_first_name(row.get("reply_to_peer_id"))  # "channel1234" for a message of another chat
     return Message(
         text,
         author=n.pick_first_name(row.get("from"), row.get("author"), row.get("from_id")) or name,
@@ -117,7 +114,7 @@ def _parse_message(row: Mapping[str, Any], text: str, *, chat: str, name: str, n
 
 
 def _compose_message_text(row: Mapping[str, Any]) -> str:
-    """Return the text of a message, after its forwarding note and before its attachments."""
+    """Return the forwarding note, text and attachments of a message."""
     text = _join_entities(row.get("text")) or _join_entities(row.get("text_entities"))
     forwarded = n.pick_first_name(row.get("forwarded_from"), row.get("saved_from"))
     media = [
@@ -150,7 +147,7 @@ def _get_attachment_name(row: Mapping[str, Any], key: str) -> str:
 
 
 def _get_file_name(value: object) -> str:
-    """Return the name of a stored file; empty if the export left the file out, which it says in parentheses."""
+    """Return the name of a stored file; empty for a note in parentheses that the file was not exported."""
     return (
         ""
         if n.as_text_or_empty(value).startswith("(")
@@ -159,7 +156,7 @@ def _get_file_name(value: object) -> str:
 
 
 def _join_entities(value: object) -> str:
-    """Return the text of a string or of a list of entities, joined; a link is followed by its URL."""
+    """Return a string, or join a list of entities; a link is followed by its URL."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):

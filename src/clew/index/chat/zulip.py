@@ -1,7 +1,7 @@
 """Zulip exports of an organisation: tables in realm.json, messages in numbered files.
 
-The files hold the messages of all streams in the order they were sent. They are first grouped by stream in a temporary
-file, so that one stream at a time is in memory.
+The files hold the messages of all streams in the order they were sent. A temporary file groups them by stream, so that
+only one stream at a time is in memory.
 """
 
 import json
@@ -33,7 +33,7 @@ _LINK = re.compile(r"(?<!!)\[([^\[\]\n]+)\]\((https?://[^)\s\[]+)\)")
 
 @dataclass(frozen=True, slots=True)
 class _Realm:
-    """The tables of an organisation: users, the name of each stream by recipient, and the direct recipients."""
+    """The tables of an organisation: users, stream names by recipient id, and recipient ids of direct messages."""
 
     people: Mapping[int, str]
     bots: frozenset[int]
@@ -55,9 +55,9 @@ def find_zulip_root(tree: ExportTree) -> ExportTree | None:
 
 
 def read_zulip_export(root: ExportTree, notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Yield each stream with its messages; direct messages are skipped: an export holds those of everyone.
+    """Yield each stream with its messages, skipping direct messages: an export holds those of everyone.
 
-    The first message of a topic begins with its name, and the others reply to it.
+    The first message of a topic begins with the topic's name; the others reply to it.
     """
     files = root.list_files()
     realm = _read_realm(files["realm.json"])
@@ -114,7 +114,7 @@ def _read_realm(file: ExportFile) -> _Realm:
 
 
 def _read_message_rows(file: ExportFile, notes: n.ExportNotes) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a file, reduced to the fields in use."""
+    """Yield the messages of a file, reduced to the used fields."""
     with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
             if key != "zerver_message" or scanner.peek_character() != "[":
@@ -164,7 +164,7 @@ def _rows_to_messages(
 
 
 def clean_zulip_markup(content: str) -> str:
-    """Return the text of a message with mentions, streams, uploads and links as plain text."""
+    """Convert the mentions, stream links, uploads and links of a message to plain text."""
     text = _MENTION.sub(r"@\1", unescape(content))
     text = _STREAM_LINK.sub(r"#\1", text)
     text = _UPLOAD.sub(lambda match: f"[file: {match[1] or match[2].rpartition('/')[2]}]", text)

@@ -1,4 +1,4 @@
-"""Chunkers, the third step of the write path: a Document becomes the Chunks that are embedded and found."""
+"""Chunkers, the third step of the write path: a Document becomes the Chunks that are embedded and searched."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,10 +20,10 @@ def make_chunker(
     *,
     page_chunker: Chunker | None = None,
 ) -> Chunker:
-    """Make the chunker of the settings, for pages and threads; sizes are tokens by `count`.
+    """Make the chunker of the settings, for pages and threads; `count` counts the tokens of its sizes.
 
-    `page_chunker` replaces the built-in chunker of pages. The quality filter is for pages alone: a message is a chunk
-    however short it is.
+    `page_chunker` replaces the built-in chunker of pages. The quality filter applies only to pages: a message is a
+    chunk however short it is.
     """
     size, overlap = config.chunk_size, config.chunk_overlap
     built_in = (
@@ -46,5 +46,5 @@ def make_chunker(
 
 
 def make_query_splitter(config: ConversationConfig, *, count: TokenCounter) -> Callable[[str], list[str]]:
-    """Make a function that splits a conversation asked as a query into texts of at most `config.max_tokens`."""
+    """Make a function that splits a conversation used as a query into texts of at most `config.max_tokens`."""
     return partial(chunk_markdown, max_tokens=config.max_tokens, overlap_tokens=config.overlap_tokens, count=count)

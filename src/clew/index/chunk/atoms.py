@@ -1,8 +1,8 @@
-"""The structure chunker: the blocks of a Document become atoms, and atoms are packed into spans that fit.
+"""The structure chunker: the blocks of a Document become atoms, which are packed into spans that fit.
 
-An atom, the smallest span a chunk is made of, is a sentence, or a table or code block that fits a chunk. Only larger
-ones are split further: tables by rows, code by blank lines and then lines, text by lines and words, and a word that is
-too long by characters. Neighbouring spans overlap by whole sentences.
+An atom is the smallest part of a chunk: a sentence, or a table or code block that fits a chunk. Larger ones are split:
+tables by rows, code by blank lines and then lines, text by lines and words, and a word that is too long by characters.
+Neighbouring spans overlap by whole sentences.
 """
 
 import re
@@ -20,15 +20,15 @@ from clew.core.types import Document, Section
 from clew.index.read.text.markdown import MarkdownBlock, parse_markdown_blocks, parse_markdown_blocks_uncached
 from clew.index.read.text.plain import find_underlined_titles
 
-PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")  # lines up to one that is blank
+PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")  # lines up to a blank one
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkBlock:
     """A paragraph, table, … of a Document: `text[start:end]` has no white space at its ends.
 
-    `kind` is heading, paragraph, list_item, quote, table, code, html or rule. `depth` is how many lists, items and
-    quotes contain both this block and the one before: 0 starts something new, 1 is the next item of the same list.
+    `kind` is heading, paragraph, list_item, quote, table, code, html or rule. `depth` counts the lists, items and
+    quotes around both this block and the previous one: 0 starts something new, 1 is the next item of the same list.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class ChunkBlock:
 
 
 def find_document_blocks(document: Document) -> list[ChunkBlock]:
-    """Find the blocks of the document; together they cover everything that is not white space."""
+    """Find the blocks of the document. They cover everything but white space."""
     sections = get_sections_or_whole(document)
     ends = [section.end for section in sections]
     return [
@@ -50,7 +50,7 @@ def find_document_blocks(document: Document) -> list[ChunkBlock]:
 
 
 def get_sections_or_whole(document: Document) -> tuple[Section, ...]:
-    """Return the sections of the document; one section without a label where it has none."""
+    """Return the sections of the document, or if it has none, one section without a label."""
     if document.sections or not document.text:
         return document.sections
     return (Section(0, len(document.text)),)
@@ -66,10 +66,7 @@ def _parse_by_format(document: Document, sections: Sequence[Section]) -> Iterabl
 
 
 def _parse_markdown_document(text: str, sections: Sequence[Section]) -> Iterable[MarkdownBlock]:
-    """Parse the blocks of the Markdown parser.
-
-    If one would reach into the next section (a code block that is never closed), each section is parsed by itself.
-    """
+    """Parse the blocks of Markdown; if one crosses a section (an unclosed fence), parse each section alone."""
     parts = parse_markdown_blocks(text)
     ends = [section.end for section in sections]
     if all(part.end <= ends[bisect_right(ends, part.start)] for part in parts):
@@ -82,7 +79,7 @@ def _parse_markdown_document(text: str, sections: Sequence[Section]) -> Iterable
 
 
 def _parse_plain_text(text: str, sections: Sequence[Section]) -> Iterator[MarkdownBlock]:
-    """Yield the paragraphs of plain text, with the titles at the start of sections as headings."""
+    """Yield the paragraphs of plain text, and the titles at the start of sections as headings."""
     title_ends = {title.start: title.end for title in find_underlined_titles(text)}
     for section in sections:
         start = section.start
@@ -101,9 +98,9 @@ def _split_paragraphs(text: str, sections: Sequence[Section], kind: str) -> Iter
 
 TokenCounter = Callable[[Sequence[str]], list[int]]
 
-# Break levels: how undesirable a chunk boundary in front of an atom is. Up to MAX_DEPTH it is the depth of the block,
+# Break levels: the cost of a chunk boundary in front of an atom. Up to MAX_DEPTH the level is the depth of the block,
 # so that a list is split between items before it is split inside one.
-SEPARATE = -1  # always a boundary: the atom before belongs to another group
+SEPARATE = -1  # always a boundary: the previous atom belongs to another group
 MAX_DEPTH = 15
 LEAD_IN = 16  # after a paragraph that introduces the next block
 ROW = 17  # between the rows of a table, and at blank lines in code
@@ -114,34 +111,34 @@ CHARACTER = 21
 KEEP_WITH_PREVIOUS = 22  # after a heading, or after the header of a table
 
 _MAX_WRAPPED_LINE = 160  # characters; editors wrap at 72 to 120, so a longer line was not wrapped
-_MAX_TITLE_CHARS = 80  # of a line that may be the title of what follows
+_MAX_TITLE_CHARS = 80  # of a line that may be the title of the next paragraph
 _SENTENCE_ENDS = ".!?…,;。！？"
 _LINE = re.compile(r"\S[^\n]*")
-MAX_CHARS_PER_TOKEN = 24  # an unknown word may count as one token however long it is
-_MAX_MARKS = 32  # combining marks of one letter that stay with it
-_PIECES_PER_CHUNK = 16  # how finely an oversized sentence is split
+MAX_CHARS_PER_TOKEN = 24  # a tokenizer may count an unknown word of any length as one token
+_MAX_MARKS = 32  # combining marks that stay with their letter
+_PIECES_PER_CHUNK = 16  # into which an oversized sentence is split
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE_END = re.compile(r"\n\s*")
 _SPACE = re.compile(r"\s+")
 Span = tuple[int, int]
 Fits = Callable[[int, int, int], bool]  # (low, high, limit): whether atoms low..high have at most `limit` tokens
 
-_SAMPLE_SIZE = 64  # spans that are counted to decide whether the others must be
+_SAMPLE_SIZE = 64  # spans counted to decide whether the others must be counted too
 
 
 class Atom(NamedTuple):
-    """A span that is not split further; `table_header` is the first row of the table that it is a row of."""
+    """A span that is not split further; for a row, `table_header` is the first row of its table."""
 
     start: int
     end: int
     kind: str
-    break_level: int  # of a boundary in front of it
-    repeatable: bool = False  # whether an overlap may repeat it: a sentence or a small block
+    break_level: int  # of a boundary in front of the atom
+    repeatable: bool = False  # whether an overlap may repeat the atom: a sentence or a small block
     table_header: str = ""
 
 
 def count_tokens(texts: Sequence[str], count: TokenCounter) -> list[int]:
-    """Return the tokens of each text, at least one per `MAX_CHARS_PER_TOKEN` characters."""
+    """Count the tokens of each text, at least one for every `MAX_CHARS_PER_TOKEN` characters."""
     if not texts:
         return []
     return [max(n, -(-len(text) // MAX_CHARS_PER_TOKEN)) for n, text in zip(count(texts), texts, strict=True)]
@@ -150,9 +147,9 @@ def count_tokens(texts: Sequence[str], count: TokenCounter) -> list[int]:
 def split_blocks_into_atoms(
     text: str, groups: Sequence[Sequence[ChunkBlock]], *, size: int, count: TokenCounter
 ) -> tuple[list[Atom], list[int]]:
-    """Return the atoms of groups of neighbouring blocks, and the tokens of each with the white space after it.
+    """Return the atoms of groups of neighbouring blocks, and the tokens of each including the white space after it.
 
-    All fit the size; the first of each group is SEPARATE. They are counted in one batch, which is faster.
+    All atoms fit the size; the first atom of each group is SEPARATE. Counting in one batch is faster.
     """
     found = [
         atom
@@ -166,14 +163,14 @@ def split_blocks_into_atoms(
 def split_oversized_atoms(
     text: str, given: Sequence[Atom], *, size: int, count: TokenCounter
 ) -> tuple[list[Atom], list[int]]:
-    """Return the atoms with those larger than the size split, and the tokens of each."""
+    """Split the atoms larger than the size; return all atoms, and the tokens of each."""
     atoms, counts = list(given), count_tokens(_slice_atoms_with_space(text, given, range(len(given))), count)
     while True:
         max_sizes = _compute_max_atom_sizes(atoms, counts, size)
         over = [i for i, max_size in enumerate(max_sizes) if counts[i] > max_size]
         alone = dict(zip(over, count_tokens([text[atoms[i].start : atoms[i].end] for i in over], count), strict=True))
         for i in over:
-            if alone[i] <= max_sizes[i]:  # it is too large only with the white space after it
+            if alone[i] <= max_sizes[i]:  # too large only with the white space after it
                 counts[i] = max_sizes[i]
         pieces = {
             i: _split_at_coarsest_boundary(text, atoms[i], alone[i], max_sizes[i])
@@ -193,7 +190,7 @@ def split_oversized_atoms(
 
 
 def _slice_atoms_with_space(text: str, atoms: Sequence[Atom], positions: Sequence[int]) -> list[str]:
-    """Return the text of some of the atoms, each with the white space up to the next atom of its group."""
+    """Return the text of some atoms, each with the white space up to the next atom of its group."""
     last = len(atoms) - 1
     return [
         text[atoms[i].start : atoms[i].end if i == last or atoms[i + 1].break_level == SEPARATE else atoms[i + 1].start]
@@ -202,7 +199,7 @@ def _slice_atoms_with_space(text: str, atoms: Sequence[Atom], positions: Sequenc
 
 
 def _compute_max_atom_sizes(atoms: Sequence[Atom], counts: Sequence[int], size: int) -> list[int]:
-    """Compute the maximum size of each atom: text after a heading leaves room for it, so that the two stay together."""
+    """Compute the maximum size of each atom: text after a heading leaves room for the heading in the same chunk."""
     max_sizes = []
     headings = 0
     for atom, tokens in zip(atoms, counts, strict=True):
@@ -214,7 +211,7 @@ def _compute_max_atom_sizes(atoms: Sequence[Atom], counts: Sequence[int], size: 
 
 
 def _split_block_into_atoms(text: str, before: ChunkBlock | None, block: ChunkBlock) -> Iterator[Atom]:
-    """Yield the atoms of a block; `before` is the block in front of it in its group."""
+    """Yield the atoms of a block; `before` is the previous block of its group."""
     level = min(block.depth, MAX_DEPTH)
     if before is None:
         level = SEPARATE
@@ -233,13 +230,13 @@ def _split_block_into_atoms(text: str, before: ChunkBlock | None, block: ChunkBl
 
 
 def _split_line_paragraphs(text: str, block: ChunkBlock) -> list[tuple[int, int]]:
-    """Return the lines of a block where each line is a paragraph, else the block as it is."""
+    """Return the spans of the lines of a block if each line is a paragraph, else the span of the block."""
     lines = [match.span() for match in _LINE.finditer(text, block.start, block.end)]
     return lines if any(end - start > _MAX_WRAPPED_LINE for start, end in lines) else [(block.start, block.end)]
 
 
 def _is_title_line(text: str, length: int, end: int) -> bool:
-    """Return whether the line that ends there is a title: short, without a full stop, right before a paragraph."""
+    """Return whether the line ending at `end` is a title: short, without a full stop, directly before a paragraph."""
     following = _LINE.search(text, end)
     return (
         length <= _MAX_TITLE_CHARS
@@ -251,12 +248,12 @@ def _is_title_line(text: str, length: int, end: int) -> bool:
 
 
 def _split_sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the spans of the sentences from `start` to `end`, as positions in the whole text."""
+    """Return the spans of the sentences in text[start:end], as positions in the whole text."""
     return [(start + low, start + high) for low, high in split_sentences(text[start:end])]
 
 
 def _split_at_coarsest_boundary(text: str, atom: Atom, tokens: int, max_size: int) -> list[Atom]:
-    """Return the atom split at the coarsest kind of boundary that it has; itself if it is one character."""
+    """Split an atom at its coarsest kind of boundary; a single character is returned as it is."""
     if atom.kind == "table" and not atom.table_header and len(rows := _split_table_rows(text, atom)) > 1:
         return rows
     if atom.kind == "paragraph" and len(spans := _split_sentences(text, atom.start, atom.end)) > 1:
@@ -272,7 +269,7 @@ def _split_at_coarsest_boundary(text: str, atom: Atom, tokens: int, max_size: in
 
 
 def _join_short_spans(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
-    """Join neighbouring words up to a length: counting each by itself would take long and gain little."""
+    """Join neighbouring words up to a length: counting each word alone would take long and gain little."""
     joined = [spans[0]]
     for start, end in spans[1:]:
         if end - joined[-1][0] <= length:
@@ -283,14 +280,14 @@ def _join_short_spans(spans: Sequence[tuple[int, int]], length: int) -> list[tup
 
 
 def _make_atoms(text: str, atom: Atom, spans: Sequence[tuple[int, int]], level: int) -> list[Atom]:
-    """Make one atom per span that is not white space; all but the first get the break level."""
+    """Make an atom from each span that is not white space; all but the first get the break level."""
     inside = [trimmed for start, end in spans if (trimmed := trim_span(text, start, end))]
     first, *rest = [atom._replace(start=start, end=end, repeatable=False) for start, end in inside]
     return [first, *(piece._replace(break_level=level) for piece in rest)]
 
 
 def trim_span(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Return the span without the white space at its ends, or None if there is nothing else."""
+    """Return the span without white space at its ends, or None if it is only white space."""
     inside = text[start:end]
     if not inside or inside.isspace():
         return None
@@ -298,7 +295,7 @@ def trim_span(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _split_table_rows(text: str, atom: Atom) -> list[Atom]:
-    """Return the rows of a table: the header stays with the line below it, and every row carries it."""
+    """Split a table into rows. The header stays with the delimiter row; every row carries it as `table_header`."""
     lines = text[atom.start : atom.end].split("\n")
     header = lines[0].strip()
     stops = [atom.start]
@@ -311,7 +308,7 @@ def _split_table_rows(text: str, atom: Atom) -> list[Atom]:
 
 
 def _split_word(text: str, atom: Atom, parts: int) -> list[tuple[int, int]]:
-    """Return a word in so many parts of about the same length; a combining mark stays with its letter."""
+    """Split a word into so many parts of about the same length, keeping combining marks with their letter."""
     length = atom.end - atom.start
     step = max(1, length // max(parts, 2))
     starts = [atom.start]
@@ -327,7 +324,7 @@ def _split_word(text: str, atom: Atom, parts: int) -> list[tuple[int, int]]:
 def check_size_and_overlap(
     *, size: int, overlap: int, names: tuple[str, str] = ("chunk_size", "chunk_overlap")
 ) -> None:
-    """Raise a SettingsError for sizes with which chunking could not advance."""
+    """Raise SettingsError for sizes with which chunking could not advance."""
     if size < 1:
         raise SettingsError(f"{names[0]} is {size}; it must be at least 1")
     if not 0 <= overlap < size:
@@ -335,13 +332,13 @@ def check_size_and_overlap(
 
 
 def make_token_sum_check(counts: Sequence[int]) -> Fits:
-    """Make a size check that adds up the tokens of atoms; its spans are verified afterwards."""
+    """Make a size check that adds up the tokens of atoms; the caller must verify the resulting spans."""
     sums = [0, *accumulate(counts)]
     return lambda low, high, limit: sums[high] - sums[low] <= limit
 
 
 def make_exact_token_check(text: str, atoms: Sequence[Atom], counts: Sequence[int], count: TokenCounter) -> Fits:
-    """Make a size check that counts the joined text where rounding could explain the excess of the sum."""
+    """Make a size check that counts the joined text if the sum exceeds the limit by no more than rounding explains."""
     sums = [0, *accumulate(counts)]
 
     def fits(low: int, high: int, limit: int) -> bool:
@@ -354,7 +351,7 @@ def make_exact_token_check(text: str, atoms: Sequence[Atom], counts: Sequence[in
 
 
 def pack_atoms(atoms: Sequence[Atom], fits: Fits, *, size: int, overlap: int) -> list[Span]:
-    """Return the ranges of atoms that become spans; starts and ends strictly increase, so each range has a new atom."""
+    """Pack atoms into ranges that become spans; starts and ends strictly increase, so each range has a new atom."""
     packed: list[Span] = []
     first = last = 0
     for low, high in _split_at_structure(atoms, fits, 0, len(atoms), size):
@@ -371,7 +368,7 @@ def pack_atoms(atoms: Sequence[Atom], fits: Fits, *, size: int, overlap: int) ->
 
 
 def _split_at_structure(atoms: Sequence[Atom], fits: Fits, low: int, high: int, size: int) -> Iterator[Span]:
-    """Yield ranges that fit, split only at the lowest break levels, so that structure stays together."""
+    """Yield ranges that fit, splitting only at the lowest break levels, so that structure stays together."""
     if high - low <= 1:
         if low < high:
             yield low, high
@@ -386,7 +383,7 @@ def _split_at_structure(atoms: Sequence[Atom], fits: Fits, low: int, high: int, 
 
 
 def _find_overlap_start(atoms: Sequence[Atom], fits: Fits, first: int, end: int, overlap: int) -> int:
-    """Find where the next span starts in order to repeat the last whole sentences; tables and code do not repeat."""
+    """Find the start of the next span that repeats the last whole sentences; tables and code are not repeated."""
     start = end
     while start - 1 > first and atoms[start - 1].repeatable and fits(start - 1, end, overlap):
         start -= 1
@@ -402,11 +399,11 @@ def split_oversized_spans(
     count: TokenCounter,
     sums: Sequence[int] = (),
 ) -> list[Span]:
-    """Return the spans with those over the size split, at one of the `boundaries` where possible.
+    """Split the spans larger than the size, at one of the `boundaries` if possible.
 
-    `sums` are the added-up tokens of the spans, all within the size. Where a sample shows that joined text never has
-    more tokens than its parts, the sums are trusted: counting is most of the work, and need not be done twice. A piece
-    inside another span, which an overlap can become, is dropped.
+    `sums` are the added-up tokens of the spans. If all are within the size, and a sample shows that joined text never
+    has more tokens than its parts, the sums are trusted, since counting is most of the work. A piece inside another
+    span, as an overlap may become, is dropped.
     """
     if sums and len(spans) > _SAMPLE_SIZE:
         step = len(spans) // _SAMPLE_SIZE
@@ -431,7 +428,7 @@ def split_oversized_spans(
 
 
 def _find_split_position(boundaries: Sequence[int], start: int, end: int, guess: int) -> int:
-    """Find where to split a span in two: the last boundary before the guess, else the first after it."""
+    """Find the position to split a span in two: the last boundary before the guess, else the first after it."""
     low, high = bisect_right(boundaries, start), bisect_left(boundaries, end)
     if low == high:
         return min(guess, end - 1)

@@ -1,4 +1,4 @@
-"""The last step of every chunker: spans become Chunks with ids and terms; a program's own chunks are checked."""
+"""The last step of every chunker: build Chunks with ids and terms from spans; validate a custom chunker's chunks."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from clew.index.chunk.atoms import ChunkBlock, get_sections_or_whole
 from clew.index.read.text.front_matter import to_json_meta
 
 FRONT_MATTER_LINES = "front_matter_lines"  # in Document.meta: lines of the file before its text
-_MAX_HEADING_CHARS = 200  # a longer heading is a paragraph that a stray line of === underlines
-OWN_WEIGHT = 2  # times that a message's own terms are counted; quoted terms count once
+_MAX_HEADING_CHARS = 200  # a longer heading is a paragraph with a stray line of === below
+OWN_WEIGHT = 2  # weight of a message's own terms; quoted terms count once
 
 
 class ChunkSpan(NamedTuple):
-    """A span that will be a chunk, the position of its section, and the context to embed before it."""
+    """A span that becomes a chunk, the position of its section, and the context to embed before it."""
 
     start: int
     end: int
@@ -34,10 +34,11 @@ class ChunkSpan(NamedTuple):
 def build_chunks_from_spans(
     document: Document, spans: Sequence[ChunkSpan], blocks: Sequence[ChunkBlock] = (), *, headings: bool
 ) -> list[Chunk]:
-    """Build one chunk per span, numbered in order; meta["content"] marks a chunk that is mostly a table or code.
+    """Build a chunk from each span, numbered in order.
 
-    meta["line"] is the line on which it begins, in a document whose text is that of its file; meta["times"] are the
-    seconds of a recording at which its parts were said, each with the position in the chunk.
+    meta["content"] is `table` or `code` for a chunk that is mostly one. meta["line"] is its first line in the file, if
+    the document has the text of a file. meta["times"] are the positions of parts of a recording in the chunk, each with
+    its second.
     """
     sections = get_sections_or_whole(document)
     paths: dict[int, tuple[str, ...]] = {}
@@ -80,7 +81,7 @@ def build_chunks_from_spans(
 
 
 class _LineCounter:
-    """Counts the lines of a document up to positions that mostly ascend."""
+    """A counter of the lines up to a position, fast if positions ascend."""
 
     def __init__(self, document: Document) -> None:
         self._text = document.text
@@ -89,7 +90,7 @@ class _LineCounter:
         self._at = self._lines = 0
 
     def count_to(self, position: int) -> int:
-        """Return the number of the line at a position, from 1 on."""
+        """Return the line number at a position, from 1."""
         if position < self._at:
             self._at = self._lines = 0
         self._lines += self._text.count("\n", self._at, position)
@@ -98,12 +99,12 @@ class _LineCounter:
 
 
 def _has_lines_of_file(document: Document) -> bool:
-    """Return whether the text is that of a file, not one that a reader made of another format."""
+    """Return whether the text is the file's own, not converted from another format."""
     return "source_format" not in document.meta and all(section.page is None for section in document.sections)
 
 
 def assign_chunk_indexes_and_ids(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Give the chunks of one document their numbers from 0, their total, and ids made from their embedded text."""
+    """Set the indexes (from 0), total and ids of the chunks of a document; ids derive from the embedded text."""
     ids = make_chunk_ids(chunks[0].doc_id, [chunk.embed_text for chunk in chunks]) if chunks else []
     return [
         Chunk(chunk_id, c.doc_id, index, len(ids), c.text, c.start, c.end, c.headings, c.context, c.at, c.meta)
@@ -112,13 +113,13 @@ def assign_chunk_indexes_and_ids(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def assign_spans_to_sections(document: Document, spans: Sequence[tuple[int, int]]) -> list[ChunkSpan]:
-    """Return the spans, each with the position of the section that it begins in."""
+    """Return the spans, each with the position of the section in which it begins."""
     ends = [section.end for section in get_sections_or_whole(document)]
     return [ChunkSpan(start, end, bisect_right(ends, start)) for start, end in spans]
 
 
 def _classify_table_or_code(span: ChunkSpan, blocks: Sequence[ChunkBlock], starts: Sequence[int]) -> str:
-    """Return `table` or `code` where it is more than half of a span, else empty."""
+    """Return `table` or `code` if one is more than half of a span, else empty."""
     first = max(bisect_right(starts, span.start) - 1, 0)
     sizes = {"table": 0, "code": 0}
     for block in blocks[first : bisect_right(starts, span.end)]:
@@ -129,24 +130,21 @@ def _classify_table_or_code(span: ChunkSpan, blocks: Sequence[ChunkBlock], start
 
 
 def count_document_terms(document: Document, chunks: Sequence[Chunk], *, language: str) -> list[dict[str, int]]:
-    """Return the term frequencies of the chunks of a document."""
+    """Count the terms of each chunk of a document."""
     page = get_page_text(document)
     return [count_chunk_terms(chunk, language=language, page=page) for chunk in chunks]
 
 
 def get_page_text(document: Document) -> str:
-    """Return the text that may tell the language of the chunks: that of a page, none of a thread.
-
-    The messages of a thread may be in several languages.
-    """
+    """Return the text of a page for language detection; empty for a thread, which may have several languages."""
     return "" if is_thread(document) else document.text
 
 
 def count_chunk_terms(chunk: Chunk, *, language: str, page: str = "") -> dict[str, int]:
-    """Return the term frequencies of a chunk; where its context quotes earlier messages, its own terms count double.
+    """Count the terms of a chunk; if its context quotes earlier messages, its own terms count double.
 
-    So a message that says something comes before those that follow it and are found by the same words. Where `language`
-    is "auto", it is detected from the chunk, its quotes or its `page`.
+    A message then ranks above later messages that only quote it. If `language` is "auto", it is detected from the
+    chunk, its quotes or its `page`.
     """
     own, everything = chunk.embed_text, chunk.index_text
     repeats = 0 if own == everything else OWN_WEIGHT - 1
@@ -157,7 +155,7 @@ def count_chunk_terms(chunk: Chunk, *, language: str, page: str = "") -> dict[st
 
 
 def find_chunk_language(chunk: Chunk, page: str = "") -> str:
-    """Find the language of a chunk, of its quotes or of its page; "und" where none is clear."""
+    """Find the language of a chunk, else of its quotes, else of its page; "und" if none is clear."""
     return (
         detect_language(chunk.text[:SAMPLE])
         or (detect_language(chunk.index_text[:SAMPLE]) if chunk.index_text != chunk.text else "")
@@ -167,7 +165,7 @@ def find_chunk_language(chunk: Chunk, page: str = "") -> str:
 
 
 def make_validating_chunker(chunker: Chunker) -> Chunker:
-    """Make the same chunker with its chunks validated."""
+    """Wrap a chunker to validate its chunks."""
 
     def chunk(document: Document) -> list[Chunk]:
         return _run_and_validate(partial(chunker, document), document, f"chunker {get_component_name(chunker)}")
@@ -176,7 +174,7 @@ def make_validating_chunker(chunker: Chunker) -> Chunker:
 
 
 def make_validating_enricher(enricher: Enricher) -> Enricher:
-    """Make the same enricher with its chunks validated."""
+    """Wrap an enricher to validate its chunks."""
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
         return _run_and_validate(
@@ -187,9 +185,9 @@ def make_validating_enricher(enricher: Enricher) -> Enricher:
 
 
 def get_component_name(component: Chunker | Enricher) -> str:
-    """Return the name of a chunker or enricher in the recipe's fingerprint; a new name re-chunks all documents.
+    """Return the name of a chunker or enricher for the recipe's fingerprint; a new name re-chunks all documents.
 
-    This is its `name` attribute where it has one, which can hold a version, else its qualified name.
+    It is the `name` attribute, which may include a version, else the qualified name.
     """
     if isinstance(name := getattr(component, "name", None), str) and name:
         return name
@@ -199,9 +197,9 @@ def get_component_name(component: Chunker | Enricher) -> str:
 
 
 def validate_chunks(document: Document, chunks: Sequence[Chunk], *, made_by: str) -> list[Chunk]:
-    """Give the chunks their numbers and ids; a SettingsError where they break the rules of spans.
+    """Set the indexes and ids of the chunks; raise SettingsError if they break the rules of spans.
 
-    A chunk is a span of its document (`document.text[chunk.start:chunk.end] == chunk.text`), none is empty, and they
+    A chunk is a span of its document (`document.text[chunk.start:chunk.end] == chunk.text`) and not empty, and chunks
     are in the order of the document.
     """
     before = 0
@@ -217,7 +215,7 @@ def _run_and_validate(make: Callable[[], list[Chunk]], document: Document, made_
         chunks = make()
     except ClewError:
         raise
-    except Exception as error:  # it fails for this document; the others are still added
+    except Exception as error:  # fail for this document only
         reason = f"{made_by} failed: {type(error).__name__}: {error}"
         raise SourceError(document.uri or document.id, reason) from error
     if not isinstance(chunks, list | tuple):
@@ -226,7 +224,7 @@ def _run_and_validate(make: Callable[[], list[Chunk]], document: Document, made_
 
 
 def _find_chunk_problem(document: Document, chunk: object, before: int) -> str:
-    """Name the problem of a chunk, given where the one before it starts; empty where there is none."""
+    """Describe the problem of a chunk; empty if it is valid. `before` is the start of the previous chunk."""
     if not isinstance(chunk, Chunk):
         return f"is a {type(chunk).__name__}; it must be a Chunk"
     if chunk.doc_id != document.id:

@@ -1,10 +1,10 @@
 """The message chunker, for threads: each message is a chunk; a long one becomes several that overlap.
 
-The text is the message. Its context holds the channel, author and date, which are embedded with it, and quotes the
-messages before it, so that "that one is on Thursday, in the big hall" is found by the words of the question. Quotes are
-indexed and not embedded: a message must be found by its own words first. A message without content of its own ("ok",
-"+1") quotes nothing, or it would be found instead of the message that it answers. Only earlier messages are in a
-context, so that a new message changes no other chunk.
+The text is the message. Its context has the channel, author and date, which are embedded with it, and quotes earlier
+messages, so that "that one is on Thursday, in the big hall" is found by the words of the question. Quotes are indexed
+but not embedded: a message must be found by its own words first. A message without content ("ok", "+1") quotes nothing,
+or it would be found instead of the message it replies to. A context has only earlier messages, so that a new message
+changes no other chunk.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from clew.core.types import QUOTE, Chunk, Document, Section
 from clew.index.chunk.atoms import TokenCounter
 from clew.index.chunk.pages import find_paragraph_spans
 
-MAX_QUOTED_CHARS = 300  # of an earlier message: what it is about
+MAX_QUOTED_CHARS = 300  # of an earlier message
 
 
 def make_message_chunker(config: IngestionConfig, threads: ThreadConfig, count: TokenCounter) -> Chunker:
@@ -34,7 +34,7 @@ def make_message_chunker(config: IngestionConfig, threads: ThreadConfig, count: 
 def chunk_messages(
     document: Document, positions: Sequence[int], *, config: IngestionConfig, threads: ThreadConfig, count: TokenCounter
 ) -> list[Chunk]:
-    """Return the chunks of the messages at these positions of a thread, in order, numbered from 0."""
+    """Chunk the messages at these positions of a thread, in order, numbering the chunks from 0."""
     made: list[Chunk] = []
     for position in positions:
         section = document.sections[position]
@@ -65,9 +65,9 @@ def chunk_messages(
 
 
 def build_message_context(document: Document, position: int, config: ThreadConfig) -> str:
-    """Build the context: channel, author and date, then quotes of the messages it answers or follows, the nearest last.
+    """Build the context: channel, author and date, then quotes of the messages it replies to or follows, nearest last.
 
-    The date is written as people ask for it, and the earlier messages without their authors: both improved recall.
+    The date is written as people ask for it, and quotes have no authors: both improved recall.
     """
     section = document.sections[position]
     before = config.before if has_content(get_message_text(document, section)) else 0
@@ -83,7 +83,7 @@ def build_message_context(document: Document, position: int, config: ThreadConfi
 
 
 def _find_context_messages(document: Document, position: int, max_messages: int) -> list[int]:
-    """Find the positions of the messages for the context: the reply chain first, then those right before, in order."""
+    """Find the positions of the quoted messages, in order: the reply chain, then messages directly before."""
     chain: list[int] = []
     at = document.sections[position].parent
     while at is not None and len(chain) < max_messages:
@@ -96,7 +96,7 @@ def _find_context_messages(document: Document, position: int, max_messages: int)
 
 
 def _is_seen_with(document: Document, earlier: Section, section: Section) -> bool:
-    """Return whether all who may see a message may see an earlier one, which its search would tell them."""
+    """Return whether everyone who may see a message may see the earlier one, which its context would reveal."""
     before, own = (document.access if each.access is None else each.access for each in (earlier, section))
     return before is None or (own is not None and own <= before)
 
@@ -117,5 +117,5 @@ def _build_message_meta(document: Document, section: Section) -> dict[str, objec
         if section.guessed:
             meta["guessed"] = True
     if links := extract_links(get_message_text(document, section)):
-        meta["links"] = sorted({link.name for link in links})  # the threads that link to a page are found by it
+        meta["links"] = sorted({link.name for link in links})  # used to find the threads that link to a page
     return meta

@@ -1,12 +1,12 @@
 """The chunkers of pages, by structure (the default) or by paragraphs, and the quality filter of their chunks.
 
 By structure, chunk boundaries follow the headings, blocks and sentences of a Document, in three passes. Structure:
-blocks by section (`blocks`). Tokens: the sections are counted in one batch, and only those that do not fit are split
-further (`atoms`). Merge: neighbours under one heading are joined up to the size, with an overlap of whole sentences
-between the chunks of a section.
+group the blocks by section. Tokens: count the sections in one batch, and split only those that do not fit into atoms
+(`atoms`). Merge: join neighbours under a heading up to the size, with an overlap of whole sentences between the chunks
+of a section.
 
-By paragraphs, text is split at blank lines, and the last paragraphs of a chunk are repeated in the next. This splits a
-conversation asked as a query, and text that has no structure beyond paragraphs.
+By paragraphs, text is split at blank lines, and the last paragraphs of a chunk are repeated in the next. This is for a
+conversation used as a query, and for text without structure beyond paragraphs.
 """
 
 from bisect import bisect_right
@@ -44,22 +44,24 @@ from clew.index.chunk.build import (
 )
 from clew.index.read.text.markdown import parse_markdown_blocks
 
-_MAX_CHARS_TO_COUNT = 6  # per token of the size; a longer section is counted by its atoms right away
-MAX_TOKENS = 1800  # under the limit of 2048 that models of the time had
+_MAX_CHARS_TO_COUNT = 6  # per token of the size; a longer section is split into atoms without counting
+MAX_TOKENS = 1800  # below the limit of older models, 2048
 OVERLAP_TOKENS = 150
 
 
 class _SectionGroup(NamedTuple):
-    """Neighbouring blocks that may share a chunk: a section, with the sections before it that are only headings."""
+    """Neighbouring blocks that may share a chunk: a section, and preceding sections that are only headings."""
 
     blocks: Sequence[ChunkBlock]
     section: int
 
 
 def make_structure_chunker(*, size: int, overlap: int, count: TokenCounter, headings: bool = True) -> Chunker:
-    """Make a chunker of at most `size` tokens by `count`, with up to `overlap` shared inside a section.
+    """Make a chunker by structure.
 
-    With `headings` off, chunks do not carry the headings above them; the text is the same.
+    size: Tokens of a chunk at most, counted by `count`.
+    overlap: Tokens at most that chunks of a section share.
+    headings: Whether chunks carry the headings above them; their text is the same.
     """
     check_size_and_overlap(size=size, overlap=overlap)
 
@@ -79,7 +81,7 @@ def make_structure_chunker(*, size: int, overlap: int, count: TokenCounter, head
 def _partition_groups_by_size(
     text: str, groups: Sequence[_SectionGroup], *, size: int, count: TokenCounter
 ) -> tuple[list[_SectionGroup], list[_SectionGroup]]:
-    """Split the groups into those that fit into one chunk, and larger ones, which need not be counted."""
+    """Split the groups into those that fit into one chunk, and larger ones; very long ones are not counted."""
     short = [group for group in groups if group.blocks[-1].end - group.blocks[0].start <= _MAX_CHARS_TO_COUNT * size]
     counts = count_tokens([text[group.blocks[0].start : group.blocks[-1].end] for group in short], count)
     sections = {group.section for group, tokens in zip(short, counts, strict=True) if tokens <= size}
@@ -87,7 +89,7 @@ def _partition_groups_by_size(
 
 
 def _group_blocks_by_section(document: Document, found: Sequence[ChunkBlock]) -> Iterator[_SectionGroup]:
-    """Yield the blocks by section; a section that is only a heading joins the one that follows."""
+    """Yield the blocks by section; a section that is only a heading joins the next one."""
     sections = get_sections_or_whole(document)
     bare: list[ChunkBlock] = []
     for section, members in groupby(found, key=lambda block: block.section):
@@ -103,7 +105,7 @@ def _group_blocks_by_section(document: Document, found: Sequence[ChunkBlock]) ->
 def _split_large_groups(
     text: str, groups: Sequence[_SectionGroup], *, size: int, overlap: int, count: TokenCounter
 ) -> Iterator[ChunkSpan]:
-    """Yield the spans of groups that are larger than a chunk."""
+    """Split groups larger than a chunk into spans."""
     parts, counts = split_blocks_into_atoms(text, [group.blocks for group in groups], size=size, count=count)
     ranges = pack_atoms(parts, make_token_sum_check(counts), size=size, overlap=overlap)
     spans = [(parts[low].start, parts[high - 1].end) for low, high in ranges]
@@ -120,12 +122,12 @@ def _split_large_groups(
 
 
 def _is_later_table_row(before: Atom, atom: Atom, size: int) -> bool:
-    """Return whether the atom is a later row of a table, so that its chunk needs the header as context."""
+    """Return whether an atom is a later row of a table, so that a chunk starting there needs the header as context."""
     return bool(atom.table_header) and atom.table_header == before.table_header and len(atom.table_header) <= 2 * size
 
 
 def estimate_token_counts(texts: Sequence[str]) -> list[int]:
-    """Estimate the tokens of each text, for when there is no tokenizer."""
+    """Estimate the tokens of each text, without a tokenizer."""
     return [estimate_tokens(text) for text in texts]
 
 
@@ -136,7 +138,7 @@ def chunk_markdown(
     overlap_tokens: int | None = None,
     count: TokenCounter = estimate_token_counts,
 ) -> list[str]:
-    """Return the chunks of a text as strings: whole paragraphs, at most `max_tokens` in each."""
+    """Split a text into chunks of whole paragraphs with at most `max_tokens` each."""
     spans = find_paragraph_spans(text, max_tokens=max_tokens, overlap_tokens=overlap_tokens, count=count)
     return [text[start:end] for start, end in spans]
 
@@ -144,7 +146,7 @@ def chunk_markdown(
 def make_paragraph_chunker(
     *, max_tokens: int = MAX_TOKENS, overlap_tokens: int | None = None, count: TokenCounter = estimate_token_counts
 ) -> Chunker:
-    """Make a chunker of whole paragraphs that ignores headings as boundaries."""
+    """Make a chunker by whole paragraphs, which ignores headings as boundaries."""
     overlap = _resolve_overlap(max_tokens, overlap_tokens)
 
     def chunk(document: Document) -> list[Chunk]:
@@ -161,11 +163,11 @@ def find_paragraph_spans(
     overlap_tokens: int | None = None,
     count: TokenCounter = estimate_token_counts,
 ) -> list[Span]:
-    """Find the spans of the chunks: none exceeds the limit, and only white space is outside of them.
+    """Find the spans of chunks by paragraphs: none exceeds the limit, and only white space is outside of them.
 
-    A chunk starts with the last paragraphs of the one before that are within `overlap_tokens` (150, or a quarter of the
-    limit if that is less), as far as there is room. A paragraph over the limit is split at sentences, then words, then
-    characters, and none of it is repeated.
+    A chunk repeats the last paragraphs of the previous one within `overlap_tokens` (default: 150, or a quarter of the
+    limit if less), as far as there is room. A paragraph over the limit is split at sentences, then words, then
+    characters, and is not repeated.
     """
     overlap = _resolve_overlap(max_tokens, overlap_tokens)
     found = [
@@ -186,14 +188,14 @@ def _resolve_overlap(max_tokens: int, overlap_tokens: int | None) -> int:
 
 
 def count_characters(texts: Sequence[str]) -> list[int]:
-    """Return the length of each text: the counter for sizes that are given in characters."""
+    """Count the characters of each text; for sizes given in characters."""
     return [len(text) for text in texts]
 
 
 def merge_and_drop_chunks(
     document: Document, chunks: Sequence[Chunk], *, max_size: int, count: TokenCounter
 ) -> list[Chunk]:
-    """Return the chunks with small ones merged up to `max_size` by `count`, and then the poor ones dropped."""
+    """Merge small chunks up to `max_size` (by `count`), then drop poor ones."""
     return drop_poor_chunks(merge_small_chunks(document, chunks, max_size=max_size, count=count))
 
 
@@ -205,9 +207,9 @@ def merge_small_chunks(
     max_size: int | None = None,
     count: TokenCounter = count_characters,
 ) -> list[Chunk]:
-    """Return the chunks, neighbours under the same headings merged if either has fewer than `min_chars` characters.
+    """Merge neighbouring chunks under the same headings if either has fewer than `min_chars` characters.
 
-    The merged chunk is one span of the document, so an overlap is not doubled; it never exceeds `max_size` by `count`.
+    A merged chunk is one span of the document, so an overlap is not doubled. It never exceeds `max_size` (by `count`).
     """
     merged: list[Chunk] = []
     for chunk in chunks:
@@ -225,7 +227,7 @@ def merge_small_chunks(
 def drop_poor_chunks(
     chunks: Sequence[Chunk], *, min_chars: int = 50, min_alphanumeric: float = 0.3, min_words: int = 5
 ) -> list[Chunk]:
-    """Return the chunks with enough text besides their headings; code and tables of two lines or more always stay."""
+    """Drop chunks with too little text besides headings; code and tables of two lines or more always stay."""
     return assign_chunk_indexes_and_ids(
         [
             chunk
@@ -236,7 +238,7 @@ def drop_poor_chunks(
 
 
 def _is_mergeable(document: Document, before: Chunk, after: Chunk, min_chars: int) -> bool:
-    """Return whether one of two chunks is small, they have the same headings, and only white space is between them."""
+    """Return whether one of two chunks is small, both have the same headings, and only white space is between them."""
     return (
         min(len(before.text), len(after.text)) < min_chars
         and before.headings == after.headings

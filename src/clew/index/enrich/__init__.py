@@ -1,1 +1,1 @@
-"""Enrichment before embedding: the contexts of chunks, enclosing definitions of code, summaries of documents."""
+"""Enrichment before embedding: contexts of chunks, enclosing definitions of code, summaries of documents."""

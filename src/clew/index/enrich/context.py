@@ -1,11 +1,11 @@
-"""Contextual enrichment, the fourth step of the write path: `Chunk.context` says where a chunk stands in its document.
+"""Contextual enrichment, the fourth step of the write path: `Chunk.context` describes a chunk's place in its document.
 
-It changes the embedded and indexed text, not the stored and cited one. Without a model the context is the title, the
-heading path (in code, the enclosing definitions) and the opening of the section. With one the model writes it
-(Anthropic, "Contextual Retrieval", 2024) and sees as much of the document around the chunk as fits its window.
+The context changes the embedded and indexed text, not the stored and cited text. Without a model it is the title, the
+heading path (in code, the enclosing definitions) and the opening of the section. Otherwise the model writes it
+(Anthropic, "Contextual Retrieval", 2024), given as much of the document around the chunk as fits its window.
 
-The key of a written context is a digest of the chunk and its neighbours, not of the whole document: an edit elsewhere
-leaves it valid, and nothing is asked or embedded again.
+The key of a written context is a digest of the chunk and its neighbours, not of the whole document: after an edit
+elsewhere it stays valid, and nothing is asked or embedded again.
 """
 
 import re
@@ -21,13 +21,11 @@ from clew.core.types import Chunk, Document, Section
 from clew.index.chunk.build import assign_chunk_indexes_and_ids
 from clew.index.read.text.code import read_code
 
-RecallContexts = Callable[[str], Mapping[str, str]]  # the stored contexts of a document by their keys
+RecallContexts = Callable[[str], Mapping[str, str]]  # from a document id to its stored contexts by key
 
 MAX_LEAD_CHARS = 200  # of a section's opening, in the context of its later chunks
 CONTEXT_KEY = "surroundings"  # in Chunk.meta: the key of its context
-CONTEXT_COPY = (
-    "written_context"  # in Chunk.meta: the context as the model wrote it, where later enrichers may change it
-)
+CONTEXT_COPY = "written_context"  # in Chunk.meta: the context as the model wrote it, if later enrichers may change it
 PROMPT = """<document>
 {document}
 </document>
@@ -39,23 +37,23 @@ Here is the chunk to be placed within the whole document:
 
 Write one or two short sentences that say what this chunk is about and where it stands in the document, so that it can
 be found by search. Answer with the sentences alone."""
-_MAX_LABEL_CHARS = 120  # characters of a definition's line
-_MAX_LINES = 2_000  # looked at from one chunk: each chunk of a file that is one block would walk over all of it
+_MAX_LABEL_CHARS = 120  # of a definition's line
+_MAX_LINES = 2_000  # scanned for a chunk: in a file of one block, each chunk would scan the whole file
 _WORD = re.compile(r"[^\W\d]")
 _COMMENT = re.compile(r"\s*(?:#|//|/\*|\*|--|;|@|\"\"\"|''')")
-_CONTROL = re.compile(  # opens a block, but names nothing
+_CONTROL = re.compile(  # opens a block but defines nothing
     r"(?:if|elif|else|for|foreach|while|loop|do|switch|match|case|default|try|except|catch|finally|with|using|unsafe"
     r"|return|yield|await|begin|synchronized)\b"
 )
-_ACCESS_LABEL = re.compile(r"\s*(?:public|private|protected)\s*:")  # is indented like its class, not like a member
-_CONTINUATION = re.compile(r"[)\]}>.,:+\-*/|&=?{(\[]|where\b")  # a line that continues the one above
+_ACCESS_LABEL = re.compile(r"\s*(?:public|private|protected)\s*:")  # indented like its class, not like a member
+_CONTINUATION = re.compile(r"[)\]}>.,:+\-*/|&=?{(\[]|where\b")  # begins a line that continues the previous one
 _SHARED_NAMES = re.compile(
     r"(?:inline\s+)?(?:package|namespace|module|mod|use|using|import|from)\b|.*;$", re.IGNORECASE
 )
 
 
 def make_heading_enricher() -> Enricher:
-    """Make an enricher that needs no model: the context is the title, the headings and the opening of the section."""
+    """Make an enricher without a model: the context is the title, the headings and the opening of the section."""
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
         leads = _find_section_openings(document, chunks)
@@ -79,11 +77,15 @@ def make_llm_enricher(
     window: int = 24_000,
     keep_copy: bool = False,
 ) -> Enricher:
-    """Make an enricher whose contexts a model writes, at most `max_concurrent` at once; it sees `window` characters.
+    """Make an enricher whose contexts a model writes.
 
-    A stored context with the same key is reused. Where the model fails, the context is a sentence that names the
-    document, with a warning, and `on_failure` gets the document's id. `keep_copy` stores the context in the meta too,
-    for when later enrichers change it.
+    A stored context with the same key is reused. If the model fails, a warning is given and the context is a sentence
+    that names the document.
+
+    on_failure: Called with the id of a document for which the model failed.
+    max_concurrent: Model calls at a time.
+    window: Characters of the document that the model is given.
+    keep_copy: Store the context in the meta too, because later enrichers may change it.
     """
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
@@ -118,7 +120,7 @@ def make_llm_enricher(
 
 
 def collect_llm_contexts(chunks: Sequence[Chunk]) -> dict[str, str]:
-    """Collect the contexts that a model wrote for stored chunks, by their keys."""
+    """Collect the contexts that a model wrote for stored chunks, by key."""
     return {
         chunk.meta[CONTEXT_KEY]: chunk.meta.get(CONTEXT_COPY, chunk.context)
         for chunk in chunks
@@ -127,7 +129,7 @@ def collect_llm_contexts(chunks: Sequence[Chunk]) -> dict[str, str]:
 
 
 def _make_context_keys(document: Document, chunks: Sequence[Chunk], model: str) -> list[str]:
-    """Make one key per chunk: a digest of its text, its neighbours' texts, its headings, the title and the model."""
+    """Make the key of each chunk: a digest of its text, its neighbours' texts, headings, the title and the model."""
     texts = ["", *(chunk.text for chunk in chunks), ""]
     return [
         digest("context", model, document.title, *chunk.headings, "\x1e", *texts[position : position + 3])
@@ -136,16 +138,16 @@ def _make_context_keys(document: Document, chunks: Sequence[Chunk], model: str) 
 
 
 def _build_context_prompt(document: Document, chunk: Chunk, window: int) -> str:
-    """Build the prompt for one chunk.
+    """Build the prompt for a chunk.
 
-    The document comes first, the same for all its chunks, so that a provider's prompt cache applies; one larger than
-    the window is cut to the part around the chunk.
+    The document comes first, so that a provider's prompt cache applies to all its chunks. A document larger than the
+    window is cut to the part around the chunk.
     """
     text = document.text
     if len(text) > window:
         start = max(0, min((chunk.start + chunk.end - window) // 2, len(text) - window))
         text = f"{document.title}\n…{text[start : start + window]}…"
-    before, rest = PROMPT.split("{document}")  # not format(): the text may hold braces
+    before, rest = PROMPT.split("{document}")  # not format(): the text may have braces
     between, after = rest.split("{chunk}")
     return "".join((before, text, between, chunk.text, after))
 
@@ -155,14 +157,14 @@ def _make_fallback_context(document: Document) -> str:
 
 
 def _format_heading_context(document: Document, chunk: Chunk, lead: str) -> str:
-    """Format the title and path of a chunk, the lead, and the context that it already has, one per line."""
+    """Format the title and path of a chunk, the lead, and its existing context, one per line."""
     names = (_find_document_title(document), *_find_heading_path(document, chunk))
     path = " > ".join(dict.fromkeys(name for name in names if name))
     return "\n".join(part for part in (path, lead, chunk.context) if part)
 
 
 def _find_document_title(document: Document) -> str:
-    """Find the title of the document; without one, its first heading, or the first definition of its code."""
+    """Return the title of the document, else its first heading, else the first definition in its code."""
     if document.title:
         return document.title
     label = next((section.label for section in document.sections if section.label), "")
@@ -170,7 +172,7 @@ def _find_document_title(document: Document) -> str:
 
 
 def _find_heading_path(document: Document, chunk: Chunk) -> tuple[str, ...]:
-    """Find the headings above a chunk; in code also the enclosing definitions that no heading names."""
+    """Find the headings above a chunk; in code also enclosing definitions that no heading names."""
     if not _is_code(document):
         return chunk.headings
     lines = find_enclosing_definitions(document.text, chunk.start)
@@ -182,7 +184,7 @@ def _is_code(document: Document) -> bool:
 
 
 def _find_section_openings(document: Document, chunks: Sequence[Chunk]) -> list[str]:
-    """Find the opening of each chunk's section; empty where the chunk begins the section or contains it."""
+    """Find the opening of each chunk's section; empty if the chunk begins the section or contains the opening."""
     ends = [section.end for section in document.sections]
     leads = []
     for chunk in chunks:
@@ -196,7 +198,7 @@ def _find_section_openings(document: Document, chunks: Sequence[Chunk]) -> list[
 
 
 def _extract_first_sentences(text: str, chunk: Chunk) -> str:
-    """Extract the first two sentences after a heading; empty where the chunk contains them."""
+    """Extract the first two sentences after a heading; empty if the chunk contains them."""
     body = text.split("\n", 1)[-1] if text.startswith("#") else text
     spans = split_sentences(body)
     opening = " ".join(body[start:end] for start, end in spans[:2])[:MAX_LEAD_CHARS].strip()
@@ -204,7 +206,7 @@ def _extract_first_sentences(text: str, chunk: Chunk) -> str:
 
 
 def find_enclosing_definitions(text: str, start: int) -> tuple[str, ...]:
-    """Find the first lines of the definitions that enclose a position in code, from the outermost to the nearest."""
+    """Find the first lines of the definitions around a position in code, outermost first."""
     line_start = text.rfind("\n", 0, start) + 1
     margin = _find_code_indent(text, line_start)
     found: list[str] = []
@@ -227,7 +229,7 @@ def find_enclosing_definitions(text: str, start: int) -> tuple[str, ...]:
 
 
 def find_first_definition(text: str) -> str:
-    """Find the first line of the first definition in a file of code, as a title for it; empty if it defines nothing.
+    """Find the first line of the first definition in a code file, as a title; empty if there is none.
 
     Declarations, imports and packages are skipped: other files have them too.
     """
@@ -236,12 +238,12 @@ def find_first_definition(text: str) -> str:
 
 
 def _is_continued_statement(words: str) -> bool:
-    """Return whether a line starts a call or an assignment that continues below, and so defines nothing."""
+    """Return whether a line starts a call or assignment that continues below, and so defines nothing."""
     return words.endswith("=") or (" " not in words.partition("(")[0] and not words.endswith(("{", ":")))
 
 
 def _find_code_indent(text: str, start: int) -> int:
-    """Find the indentation of the first line of code from a position on; a comment belongs to the code below it."""
+    """Find the indentation of the first line of code from a position on, skipping comments."""
     first = -1
     for _ in range(_MAX_LINES):
         if start >= len(text):

@@ -36,7 +36,7 @@ Summary:"""
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary and who made it: a model's name, EXTRACT or CALLER; both empty where there is none."""
+    """A summary and its maker: a model's name, EXTRACT or CALLER. Both are empty if there is none."""
 
     text: str = ""
     by: str = ""
@@ -47,27 +47,27 @@ NO_SUMMARY = Summary()
 
 @dataclass(frozen=True, slots=True)
 class Summariser:
-    """Makes summaries: with a model, `max_concurrent` at a time, or of the documents' own sentences without one."""
+    """A maker of summaries: by a model, `max_concurrent` at a time, or without one by extracting sentences."""
 
     llm: LLM | None = None
     max_concurrent: int = 1
 
     @property
     def maker(self) -> str:
-        """Who makes the summaries, as in `Document.summary_by`."""
+        """The maker of the summaries, as in `Document.summary_by`."""
         return self.llm.name if self.llm else EXTRACT
 
     def summarise(self, document: Document) -> Summary:
-        """Return the summary of a document; raise DriverFailed where the model fails."""
+        """Summarise a document; raise DriverFailed if the model fails."""
         made = generate_llm_summary(document, self.llm) if self.llm else make_extractive_summary(document)
         return Summary(made, self.maker)
 
 
 def run_within_budget(calls: Sequence[Callable[[], T]], *, max_concurrent: int) -> Iterator[tuple[int, T | CostLimit]]:
-    """Yield the position and the result of each call as it is done; CostLimit for a call that the budget refused.
+    """Yield the position and result of each call when done; CostLimit for a call that the budget refused.
 
-    A call reserves the most it may cost, so several at once are refused earlier than one by one: a call refused while
-    others ran is tried again alone. The first that is refused then stands for all that are left.
+    A call reserves its maximum cost, so concurrent calls are refused earlier than single ones. A refused call is
+    therefore retried alone at the end. If that is refused too, all remaining ones are.
     """
     is_tight = Event()
 
@@ -95,7 +95,7 @@ def run_within_budget(calls: Sequence[Callable[[], T]], *, max_concurrent: int) 
 
 
 def make_extractive_summary(document: Document) -> str:
-    """Make an extractive summary: the title and the most central sentences of the document, in their order."""
+    """Make a summary from the title and the most central sentences of the document, in their order."""
     text = document.text[:MAX_CHARS]
     spans = [(start, end) for start, end in split_sentences(text) if _is_informative_sentence(text[start:end])]
     central = sorted(_pick_central_sentences(text, spans))
@@ -105,30 +105,30 @@ def make_extractive_summary(document: Document) -> str:
 
 
 def generate_llm_summary(document: Document, llm: LLM) -> str:
-    """Generate the summary that a model writes; `Document: name` if it is empty. A failure raises DriverFailed."""
+    """Let a model write a summary; return `Document: name` if it is empty. Raise DriverFailed if the model fails."""
     text = document.text if len(document.text) <= MAX_CHARS else document.text[:MAX_CHARS] + TRUNCATED
-    before, after = PROMPT.split("{text}")  # not format(): the text may hold braces
+    before, after = PROMPT.split("{text}")  # not format(): the text may have braces
     answer = llm.complete(before + text + after, max_tokens=300, temperature=0.3).strip()
     return answer or f"Document: {document.title or document.uri or document.id}"
 
 
 def _is_informative_sentence(sentence: str) -> bool:
-    """Return whether a sentence makes sense by itself: not a heading, a row of a table, a fence or a single word."""
+    """Return whether a sentence makes sense alone: not a heading, a table row, a fence or a single word."""
     if len(sentence) > MAX_SENTENCE_CHARS or sentence.lstrip().startswith(("#", "|", "```", ">", "- [", "<")):
         return False
     return len(sentence) >= MIN_SENTENCE_CHARS or _count_letters(sentence) >= MIN_SENTENCE_CHARS
 
 
 def _count_letters(sentence: str) -> int:
-    """Return the length of a sentence, as if it were written in letters."""
+    """Return the length of a sentence, weighting unspaced scripts as if written in letters."""
     _, runs = split_runs(sentence)
     return len(sentence) + (UNSPACED_WEIGHT - 1) * sum(map(len, runs))
 
 
 def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Pick the spans whose terms are most frequent in the document, smoothed so that short ones do not win.
+    """Pick the spans whose terms are most frequent in the document, smoothed so that short spans do not win.
 
-    The first sentence counts a little more, since documents tend to open with their subject.
+    The first sentence has a higher weight, since documents tend to open with their subject.
     """
     if len(spans) <= MAX_SENTENCES:
         return spans

@@ -1,8 +1,8 @@
 """Readers, the first step of the write path: the bytes of a file become a Document, by the suffix of its name.
 
-`READERS` is the table of the formats that Clew reads itself. A program adds a format, or replaces one, with a `Reader`
-of its own: `readers={".foo": read_foo}`. `load` opens and decodes files, `sections` checks and completes Documents made
-outside. The text of a Document is markdown, plain text or code; `meta["format"]` says which.
+`READERS` is the table of built-in formats. A program adds or replaces a format with its own `Reader`:
+`readers={".foo": read_foo}`. `load` opens and decodes files, `sections` checks and completes Documents made by
+programs. The text of a Document is markdown, plain text or code, according to `meta["format"]`.
 """
 
 import os
@@ -34,23 +34,23 @@ from clew.index.read.text.plain import read_plain_text, read_rst
 from clew.index.read.text.tex import read_tex
 from clew.index.read.web.html import read_html
 
-MAX_TEXT_HERE = 2_000_000  # bytes of Markdown and the like: a parser may need three hundred times as much memory
+MAX_TEXT_HERE = 2_000_000  # bytes of text parsed in this process: a parser may need three hundred times as much memory
 
 
 class TextReader(Protocol):
-    """Makes a Document of decoded text; `name` is the file's name, used as the title where the text has none."""
+    """A function from decoded text to a Document; `name` is the file name, the title of a text without one."""
 
     def __call__(self, text: str, *, uri: str, name: str) -> Document: ...
 
 
 class FileReader(Protocol):
-    """Makes a Document of the bytes of a file; `name` is the file's name, for its suffix and as a title."""
+    """A function from the bytes of a file to a Document; `name` is the file name, for the suffix and the title."""
 
     def __call__(self, data: bytes, *, uri: str, name: str) -> Document: ...
 
 
 def _make_bytes_reader(reader: TextReader) -> FileReader:
-    """Make a reader of bytes that decodes them and passes the text to a reader of text."""
+    """Make a FileReader that decodes the bytes and passes the text to a TextReader."""
 
     def read_text(data: bytes, *, uri: str, name: str) -> Document:
         text = decode_text(data, uri=uri)
@@ -69,7 +69,7 @@ _TEXT_READERS: dict[str, FileReader] = {
     ".rst": _make_bytes_reader(read_rst),
     **dict.fromkeys(LANGUAGES, _make_bytes_reader(read_code)),
 }
-# Files without a suffix that hold text by their names; others may be anything, also keys.
+# Names of text files without a suffix; other files may be anything, including keys.
 TEXT_NAMES = frozenset(
     (
         *("readme", "license", "licence", "copying", "copyright", "notice", "authors", "contributors", "maintainers"),
@@ -77,7 +77,7 @@ TEXT_NAMES = frozenset(
         *("makefile", "dockerfile", "containerfile", "jenkinsfile", "vagrantfile", "procfile", "gemfile", "rakefile"),
     )
 )
-TEXT_SUFFIXES = frozenset(_TEXT_READERS)  # read in time and memory that grow with the size of the file alone
+TEXT_SUFFIXES = frozenset(_TEXT_READERS)  # time and memory depend only on the size of the file
 READERS: dict[str, FileReader] = {
     **_TEXT_READERS,
     **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),
@@ -92,8 +92,8 @@ READERS: dict[str, FileReader] = {
     ".pdf": read_pdf,
     ".xml": read_xml,
 }
-# What is read from a folder: images and recordings only where what they need is installed. A file that is named by
-# itself is always tried.
+# Suffixes read from a folder: images and recordings only if their packages are installed. A file given by name is
+# always tried.
 SUFFIXES = (
     frozenset(READERS)
     - frozenset(() if is_ocr_installed() else IMAGE_SUFFIXES)
@@ -103,7 +103,7 @@ SLOW_SUFFIXES = ((".pdf",), (*IMAGE_SUFFIXES, *AUDIO_SUFFIXES))  # files that ma
 
 
 def has_known_format(name: str, suffixes: Set[str] = SUFFIXES) -> bool:
-    """Return whether a file of this name is read from a folder: by its suffix, or as text by a name such as README."""
+    """Return whether a file of this name is read from a folder, by its suffix or by a name such as README."""
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
     return suffix in suffixes if suffix else name.lower() in TEXT_NAMES
 
@@ -116,10 +116,10 @@ def read_file(
     readers: Mapping[str, Reader] | None = None,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Document:
-    """Return the Document of a file, or a SourceError that says why it cannot be read.
+    """Return the Document of a file; raise SourceError if it cannot be read.
 
-    `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text. Anything but short
-    text is read in another process within `limits`; a program's own reader is called here.
+    `readers` take precedence over the built-in ones. An unknown suffix is read as plain text if it is text. Short texts
+    are read in this process, and custom readers run in it; everything else is read in another process within `limits`.
     """
     before = get_file_state(path)
     data = read_bytes_within_limit(path, uri=uri, max_bytes=max_bytes)
@@ -138,7 +138,7 @@ def read_file(
 
 
 def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
-    """Raise a SettingsError for a key that no suffix can equal: a suffix is lower-case and begins with a dot."""
+    """Raise SettingsError for a key that is not a lower-case suffix with a dot."""
     for suffix in readers:
         if suffix != Path(f"name{suffix}").suffix.lower() or len(suffix) < 2:
             raise SettingsError(
@@ -147,7 +147,7 @@ def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
 
 
 def get_reader_name(reader: Reader) -> str:
-    """Return the name of a reader for the stamp of its files: they are read again by another reader."""
+    """Return the name of a reader for the stamp of its files, so that another reader reads them again."""
     if stamp := getattr(reader, "stamp", None):  # of a plugin
         return str(stamp)
     named = reader if hasattr(reader, "__qualname__") else type(reader)
@@ -155,10 +155,7 @@ def get_reader_name(reader: Reader) -> str:
 
 
 def _read_with_custom_reader(reader: Reader, data: bytes, *, uri: str, name: str) -> Document:
-    """Read with a program's own reader.
-
-    Clew sets the id and uri, and title and sections where there are none.
-    """
+    """Read with a custom reader. Clew sets the id and uri, and the title and sections if missing."""
     with wrap_library_errors(uri, format_name=f"{Path(name).suffix} file"):
         made = reader(data, uri)
     if not isinstance(made, Document | str):

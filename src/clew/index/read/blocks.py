@@ -1,8 +1,7 @@
-"""Blocks, the common output of the readers of rich formats, and the markdown text and sections they become.
+"""Blocks, the common output of the readers of rich formats, and their conversion to markdown text and sections.
 
-The text is cut by the chunker and cited, so structure is written as markdown (`#`, pipes, fences, nested lists), and
-text that only looks like markdown is escaped at the start of its line, where it would become structure. Inside a line
-nothing is changed, so that identifiers stay findable.
+Structure is written as markdown (`#`, pipes, fences, nested lists). Text at the start of a line that would be parsed as
+structure is escaped. Nothing inside a line is changed, so that identifiers stay findable.
 """
 
 import re
@@ -22,7 +21,7 @@ MAX_HEADING_LEVEL = 6
 _ITEM_NUMBER = re.compile(r"\d{1,9}[.)]")
 _LINE_NUMBER = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 _LINE_SYNTAX = re.compile(r"#{1,6}(?:\s|$)|>|[-+*](?:\s|$)|`{3}|~{3}|\||<[A-Za-z/!?]|\[[^\]\n]*\]:")
-_RULE_CHARACTERS = "-=*_:| \t"  # a line of nothing else would be a rule, an underline or the delimiter row of a table
+_RULE_CHARACTERS = "-=*_:| \t"  # a line of only these would be a rule, an underline or the delimiter row of a table
 _BACKTICK_RUNS = re.compile(r"`{3,}")
 _TRAILING_HASHES = re.compile(r"(#+)$")
 _CONTROL_CHARACTERS = dict.fromkeys([*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0xFFFE, 0xFFFF])
@@ -34,10 +33,11 @@ _SEPARATORS = re.compile(r"[\s_\-]+")
 
 @dataclass(frozen=True, slots=True)
 class SourceBlock:
-    """A paragraph, heading, list item, table, … of a source, in reading order.
+    """A paragraph, heading, list item, table, … of a source.
 
-    `text` is the text of the source, unescaped, or a pipe table; `level` is a heading's level from 1 or a list item's
-    depth from 0; `marker` is a list item's marker or the language of code.
+    text: The unescaped text of the source, or a pipe table.
+    level: A heading's level from 1, or a list item's depth from 0.
+    marker: A list item's marker, or the language of code.
     """
 
     kind: BlockKind
@@ -49,7 +49,7 @@ class SourceBlock:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSource:
-    """The content of one source: its blocks, its title if it has one, and its metadata."""
+    """The content of a source: its blocks in reading order, its title if it has one, and its metadata."""
 
     blocks: Sequence[SourceBlock]
     title: str = ""
@@ -57,7 +57,7 @@ class ParsedSource:
 
 
 def build_document(page: ParsedSource, *, uri: str, name: str, source_format: str) -> Document:
-    """Build the Document of a parsed source, or a SourceError if it has no text."""
+    """Build the Document of a parsed source; raise SourceError if it has no text."""
     text, sections = assemble_text_and_sections(page.blocks)
     if not text.strip():
         raise SourceError(uri, "has no text that can be read: it is empty, or holds nothing but pictures")
@@ -75,7 +75,7 @@ def build_document(page: ParsedSource, *, uri: str, name: str, source_format: st
 def assemble_text_and_sections(blocks: Iterable[SourceBlock]) -> tuple[str, tuple[Section, ...]]:
     """Return the markdown text of the blocks, and the sections that partition it.
 
-    A heading opens a section under the nearest heading above it of a lower level. Where the page changes inside a
+    A heading opens a section under the nearest preceding heading of a lower level. If the page changes inside a
     section, a section without a label continues it, so that every position has its page and its heading path.
     """
     parts: list[str] = []
@@ -114,12 +114,12 @@ def assemble_text_and_sections(blocks: Iterable[SourceBlock]) -> tuple[str, tupl
 
 
 def collapse_whitespace(text: str) -> str:
-    """Return the text without control characters, every run of white space made one space."""
+    """Remove control characters and replace each run of white space by a space."""
     return " ".join((text if text.isprintable() else text.translate(_CONTROL_CHARACTERS)).split())
 
 
 def escape_paragraph(text: str) -> str:
-    """Escape the lines of a paragraph so that none is parsed as markdown structure; blank lines are dropped."""
+    """Escape the lines of a paragraph that would be parsed as markdown structure, dropping blank lines."""
     lines = (line.strip() for line in text.translate(_CONTROL_CHARACTERS).splitlines())
     return "\n".join(_escape_line(line) for line in lines if line)
 
@@ -131,7 +131,7 @@ def _escape_line(line: str) -> str:
 
 
 def _render_block(block: SourceBlock, widths: list[int]) -> str:
-    """Render the block as markdown, empty if it has no text; `widths` are the marker widths of the open list items."""
+    """Render a block as markdown; empty if it has no text. Updates `widths`, the marker widths of the open items."""
     match block.kind:
         case "heading":
             label = _TRAILING_HASHES.sub(r"\\\1", collapse_whitespace(block.text))
@@ -163,7 +163,7 @@ def _render_code_block(text: str, language: str) -> str:
 def _render_list_item(block: SourceBlock, widths: list[int]) -> str:
     text = block.text.strip()
     marker = block.marker.strip()
-    if not _ITEM_NUMBER.fullmatch(marker):  # markdown has no a) and no 1.2: such a marker is kept as text
+    if not _ITEM_NUMBER.fullmatch(marker):  # markdown has no a) and no 1.2: keep such a marker as text
         text = f"{marker} {text}" if any(map(str.isalnum, marker)) else text
         marker = "-"
     lines = escape_paragraph(text).splitlines()
@@ -178,9 +178,9 @@ def _render_list_item(block: SourceBlock, widths: list[int]) -> str:
 
 
 def split_large_table(rows: Iterable[Row], *, header_rows: int = 1, page: int | None = None) -> Iterator[SourceBlock]:
-    """Yield the table as one block, or a large one as several: split by rows, the header repeated in each.
+    """Yield a table as one block, or split a large one by rows, repeating the header in each block.
 
-    A table with a header beyond MAX_TABLE_CHARS is first split into groups of columns, each with the first column.
+    A table whose header exceeds MAX_TABLE_CHARS is first split into groups of columns, each with the first column.
     Time and size grow with the number of filled cells, not with the rectangle around them.
     """
     filled = [_clean_cells(row) for row in rows]
@@ -198,12 +198,12 @@ def split_large_table(rows: Iterable[Row], *, header_rows: int = 1, page: int | 
 
 
 def format_table_row(cells: Iterable[str]) -> str:
-    """Format one row of a pipe table."""
+    """Format a row of a pipe table."""
     return "| " + " | ".join(cells) + " |"
 
 
 def _clean_cells(row: Row) -> list[str]:
-    """Return the cells with collapsed white space and escaped pipes, without empty ones at the end."""
+    """Collapse white space and escape pipes in the cells, dropping empty cells at the end."""
     cells = [collapse_whitespace(cell).replace("|", "\\|") if cell else "" for cell in row]
     while cells and not cells[-1]:
         cells.pop()
@@ -211,7 +211,7 @@ def _clean_cells(row: Row) -> list[str]:
 
 
 def _merge_header_rows(rows: Sequence[Row]) -> list[str]:
-    """Return the header rows merged into one: the distinct texts above each column, joined."""
+    """Merge the header rows into one, joining the distinct texts above each column."""
     width = max(map(len, rows), default=0)
     columns = [[row[at] if at < len(row) else "" for row in rows] for at in range(width)]
     return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
@@ -233,13 +233,13 @@ def _split_table_by_rows(head: Row, body: Sequence[Row], *, page: int | None, pi
 
 
 def _render_pipe_table(head: Row, named: int, rows: Sequence[Row], page: int | None) -> SourceBlock:
-    """Render one pipe table, as wide as its header has names or its rows have cells."""
+    """Render a pipe table, as wide as its named header cells or its longest row."""
     top = head[: max([named, 1, *map(len, rows)])]
     return SourceBlock("table", "\n".join(map(format_table_row, [top, ["-"] * len(top), *rows])), page=page)
 
 
 def _split_table_by_columns(head: Row, body: Sequence[Row], *, piece: int) -> Iterator[tuple[Row, list[Row]]]:
-    """Yield groups of adjacent columns, each with the first column; rows that are empty in a group are dropped."""
+    """Yield groups of adjacent columns, each with the first column, dropping rows that are empty in a group."""
     spans: list[tuple[int, int]] = []
     start = at = 1
     size = 0
@@ -262,7 +262,7 @@ def _split_table_by_columns(head: Row, body: Sequence[Row], *, piece: int) -> It
 
 
 class Heading(NamedTuple):
-    """Where a section begins, its level and its label."""
+    """The start, level and label of a section."""
 
     start: int
     level: int
@@ -272,7 +272,7 @@ class Heading(NamedTuple):
 def build_sections_from_headings(
     text: str, headings: Sequence[Heading], *, at: datetime | None = None
 ) -> tuple[Section, ...]:
-    """Build one section from each heading to the next; together they partition the text, in order.
+    """Build a section from each heading to the next; the sections partition the text.
 
     Text before the first heading is a section without a label; mere white space there belongs to the first section.
     """

@@ -1,7 +1,7 @@
-"""Guards of the readers against hostile files: limits on archives and XML, and library errors made SourceErrors.
+"""Guards of the readers against hostile files: limits on archives and XML, and conversion of library errors.
 
-The parsers behind the readers are fast and mostly hardened; these checks ensure that no file can use up the memory or
-the time of the whole machine, and that every error inside a library is raised as a SourceError.
+The parsers behind the readers are mostly hardened. These checks ensure that no file can exhaust the memory or time of
+the machine, and that every error inside a library becomes a SourceError.
 """
 
 import io
@@ -15,8 +15,8 @@ from clew.core.errors import ClewError, SourceError
 
 MAX_ENTRIES = 20_000
 MAX_UNPACKED_BYTES = 1_000_000_000  # of all entries
-MAX_XML_BYTES = 400_000_000  # of all entries that are parsed
-MAX_RATIO = 200  # unpacked to packed, of an archive that is large; text seldom packs better than 20 to 1
+MAX_XML_BYTES = 400_000_000  # of all parsed entries
+MAX_RATIO = 200  # unpacked to packed, for large archives; text seldom packs better than 20 to 1
 LARGE_UNPACKED_BYTES = 50_000_000
 MAX_DEPTH = 500  # nested elements
 MAX_ENTITIES = 300
@@ -29,7 +29,7 @@ PASSWORD_PROTECTED = "is password-protected; save a copy without a password and 
 
 @contextmanager
 def wrap_library_errors(uri: str, *, format_name: str) -> Iterator[None]:
-    """Raise every error of a library as a SourceError, including a Rust panic, which is a BaseException."""
+    """Convert every error of a library to a SourceError, including a Rust panic, which is a BaseException."""
     try:
         yield
     except ClewError:
@@ -47,16 +47,16 @@ def wrap_library_errors(uri: str, *, format_name: str) -> Iterator[None]:
 
 
 def shorten_error_message(error: BaseException) -> str:
-    """Return the first line of an error of a library, or the last of a traceback, at most 160 characters."""
+    """Return the first line of an error message, or the last line of a traceback, at most 160 characters."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     line = lines[-1 if lines[0].startswith("Traceback ") else 0]
     return line if len(line) <= 160 else f"{line[:157]}…"
 
 
 def check_archive_safety(data: bytes, *, uri: str, format_name: str) -> None:
-    """Raise a SourceError for an archive that is a zip bomb, password-protected or broken.
+    """Raise SourceError for an archive that is a zip bomb, password-protected or broken.
 
-    Entries are unpacked as they are checked, because the sizes stated in an archive need not be true.
+    Entries are unpacked to check them, because the sizes stated in an archive may be wrong.
     """
     if data.startswith(_OLE_MAGIC):
         reason = (
@@ -104,9 +104,9 @@ def _check_unpacked_entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipI
 
 
 def check_xml_safety(chunks: Iterable[bytes], *, uri: str) -> Iterator[int]:
-    """Yield the size of each chunk; a SourceError where the XML is nested too deeply or declares dangerous entities.
+    """Yield the size of each chunk; raise SourceError if the XML is nested too deeply or declares dangerous entities.
 
-    XML that is not well-formed is left to the reader: parsing stops here, and the rest is only counted.
+    Malformed XML is left to the reader: parsing stops here, and the rest is only counted.
     """
     depth = entities = 0
 

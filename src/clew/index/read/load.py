@@ -1,7 +1,7 @@
-"""Loads one file for the readers: its bytes within the size limit, its state, and its text in whatever encoding.
+"""Loading of files for the readers: bytes within the size limit, file state, and text in any encoding.
 
-charset-normalizer tells scripts apart, as Cyrillic from Japanese, and recognises binary data. Of the Latin
-encodings it prefers the rarer ones, so these are told apart here.
+charset-normalizer distinguishes scripts, such as Cyrillic and Japanese, and recognises binary data. Among the Latin
+encodings it prefers rare ones, so these are detected here.
 """
 
 import codecs
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from clew.core.errors import SourceError
 
-SETTLED_NS = 2_000_000_000  # age of a modification time from which it can be relied on
+SETTLED_NS = 2_000_000_000  # age from which a modification time is reliable
 _NEWLINE = re.compile(r"\r\n?")
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _XML_CHARSET = re.compile(rb"""^\s*<\?xml[^>]{0,100}?encoding\s*=\s*["']([A-Za-z0-9_.:-]{1,40})""")
-# The longest first: the mark of UTF-32 begins with that of UTF-16.
+# Longest first: the mark of UTF-32 begins with that of UTF-16.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -27,15 +27,15 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-MAX_HIGH_SHARE = 0.4  # of the letters of a Latin text that are not ASCII
-MAX_RUN_LENGTH = 1.8  # of those in a row, on average
-MAX_CONTROL_SHARE = 0.005  # of control characters in a text
+MAX_HIGH_SHARE = 0.4  # share of non-ASCII letters in a Latin text
+MAX_RUN_LENGTH = 1.8  # mean length of a run of non-ASCII letters
+MAX_CONTROL_SHARE = 0.005  # share of control characters in a text
 _CANDIDATES = (
     *("cp1251", "koi8-r", "cp1253", "cp1255", "cp1256"),
     *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"),
 )
 _SAMPLE_BYTES = 200_000
-# Letters of Polish, Hungarian and their neighbours are, read as Western European, signs in the middle of a word.
+# Polish, Hungarian and related letters, decoded as Western European, become signs in the middle of a word.
 _SIGN_IN_WORD = re.compile(r"[^\W\d_][³¹¿¥£¼¾][^\W\d_]")
 _MIN_SIGNS = 2
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
@@ -45,7 +45,7 @@ _TRUNCATED = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]{1}|[\xf0-\xf4][
 
 
 def read_bytes_within_limit(path: Path, *, uri: str, max_bytes: int) -> bytes:
-    """Return the bytes of a regular file that is neither empty nor over the limit, which is checked before reading."""
+    """Read a regular file; raise SourceError if it is empty or over the limit, which is checked before reading."""
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -60,7 +60,7 @@ def read_bytes_within_limit(path: Path, *, uri: str, max_bytes: int) -> bytes:
         raise SourceError(uri, describe_os_error(error)) from error
     except ValueError as error:  # a NUL in the path
         raise SourceError(uri, "is not a valid path") from error
-    if len(data) > max_bytes:  # it grew since its size was checked
+    if len(data) > max_bytes:  # the file grew since its size was checked
         raise SourceError(uri, describe_size_limit(len(data), max_bytes))
     if not data:
         raise SourceError(uri, "is empty")
@@ -68,9 +68,9 @@ def read_bytes_within_limit(path: Path, *, uri: str, max_bytes: int) -> bytes:
 
 
 def decode_text(data: bytes, *, uri: str) -> str:
-    """Return the text with line endings made newlines.
+    """Decode a text, converting line endings to newlines.
 
-    The encoding is that of the byte order mark, else UTF-8, else a legacy one that is detected.
+    The encoding is that of the byte order mark, else UTF-8, else a detected legacy encoding.
     """
     encoding = _detect_bom_encoding(data) or "utf-8"
     if encoding.startswith("utf-8") and b"\0" in data:
@@ -86,7 +86,7 @@ def decode_text(data: bytes, *, uri: str) -> str:
 
 
 def is_decodable_text(data: bytes) -> bool:
-    """Return whether the bytes are text, in UTF-8 or an encoding that is detected."""
+    """Return whether the bytes are text, in UTF-8 or a detected encoding."""
     try:
         decode_text(data, uri="")
     except SourceError:
@@ -95,7 +95,7 @@ def is_decodable_text(data: bytes) -> bool:
 
 
 def decode_with_fallbacks(data: bytes, *, charset: str = "") -> str:
-    """Decode by the first that fits: byte order mark, `charset`, HTML or XML declaration, UTF-8, CP-1252."""
+    """Decode with the first that works: byte order mark, `charset`, HTML or XML declaration, UTF-8, CP-1252."""
     declared = _META_CHARSET.search(data[:4096]) or _XML_CHARSET.search(data[:200])
     for encoding in (_detect_bom_encoding(data), charset, declared[1].decode() if declared else "", "utf-8"):
         try:
@@ -108,7 +108,7 @@ def decode_with_fallbacks(data: bytes, *, charset: str = "") -> str:
 
 
 def get_file_state(path: Path) -> tuple[int, ...]:
-    """Return time, size and inode of a file, to see that it did not change while it was read."""
+    """Return time, size and inode of a file, to detect a change while it is read."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -117,7 +117,7 @@ def get_file_state(path: Path) -> tuple[int, ...]:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether there is a file or folder at a path; one that may not be asked about counts as there."""
+    """Return whether a file or folder exists; one that cannot be checked, as without permission, counts as existing."""
     try:
         return path.exists()
     except OSError as error:
@@ -125,7 +125,7 @@ def is_there(path: Path) -> bool:
 
 
 def is_file_there(path: Path) -> bool:
-    """Return whether there is a file at a path; one that may not be asked about counts as there."""
+    """Return whether a file exists; one that cannot be checked, as without permission, counts as existing."""
     try:
         return path.is_file()
     except OSError as error:
@@ -133,7 +133,7 @@ def is_file_there(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is known to be a folder."""
+    """Return whether a path is a folder; False if it cannot be checked."""
     try:
         return path.is_dir()
     except OSError:
@@ -143,7 +143,7 @@ def is_folder(path: Path) -> bool:
 class FileStatus(NamedTuple):
     """The state of a file before it is read.
 
-    The stamp is kept with its document: equal as long as the file is not written to, never empty.
+    The stamp is stored with its document. It is never empty, and changes when the file is written to.
     """
 
     stamp: str
@@ -154,7 +154,7 @@ class FileStatus(NamedTuple):
 def read_file_status(path: Path) -> FileStatus:
     """Return the stamp, size and time of a file.
 
-    A file modified in the last two seconds could change again within one tick of its clock, so its stamp is unique.
+    A file modified in the last two seconds could change again within one clock tick, so it gets a unique stamp.
     """
     now = time_ns()
     try:
@@ -168,7 +168,7 @@ def read_file_status(path: Path) -> FileStatus:
 
 
 def describe_os_error(error: OSError) -> str:
-    """Return the reason why a file or folder cannot be read, worded to follow its name."""
+    """Explain why a file or folder cannot be read, worded to follow its name."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return "does not exist"
     if isinstance(error, PermissionError):
@@ -177,12 +177,12 @@ def describe_os_error(error: OSError) -> str:
 
 
 def describe_size_limit(size: int, limit: int) -> str:
-    """Return the reason for skipping a file over the size limit, worded to follow its name."""
+    """Explain why a file over the size limit is skipped, worded to follow its name."""
     return f"is too large: {size:,} bytes, and the limit is {limit:,} (ingestion.max_file_bytes)"
 
 
 def _detect_bom_encoding(data: bytes) -> str:
-    """Detect the encoding that a byte order mark names; empty without one."""
+    """Detect the encoding of a byte order mark; empty without one."""
     return next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "")
 
 
@@ -195,7 +195,7 @@ def _describe_decode_error(data: bytes, error: UnicodeDecodeError) -> str:
 
 
 def detect_legacy_encoding(data: bytes) -> str:
-    """Detect the encoding of a text that is not UTF-8; empty if it is none that is known, or UTF-8 that was cut off."""
+    """Detect the encoding of a text that is not UTF-8; empty if unknown, or if it is UTF-8 that was cut off."""
     if _is_truncated_utf8(data):
         return ""
     if _looks_latin(data[:_SAMPLE_BYTES]):
@@ -210,7 +210,7 @@ def detect_legacy_encoding(data: bytes) -> str:
 
 
 def _looks_latin(data: bytes) -> bool:
-    """Return whether the bytes are text whose letters beyond ASCII are few and stand alone, as accented ones do."""
+    """Return whether the bytes are text with few and isolated non-ASCII letters, like accented ones."""
     runs = _HIGH_RUN.findall(data)
     high, plain = sum(map(len, runs)), len(_ASCII_LETTER.findall(data))
     is_text = len(_CONTROL.findall(data)) <= MAX_CONTROL_SHARE * len(data)
@@ -218,7 +218,7 @@ def _looks_latin(data: bytes) -> bool:
 
 
 def _is_truncated_utf8(data: bytes) -> bool:
-    """Return whether all but the last character is UTF-8, and that one is cut off after more than its first byte."""
+    """Return whether the bytes are UTF-8 but for a last character cut off after more than its first byte."""
     cut = _TRUNCATED.search(data[-4:])
     if cut is None or len(cut[0]) < 2:
         return False

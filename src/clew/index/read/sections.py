@@ -1,7 +1,7 @@
-"""Sections of one source as documents of their own, and the check of the sections of any document.
+"""Splitting of a source into sections that are documents, and validation of the sections of any document.
 
-Each split section names its source in `meta`: `parent` (the id of the source), `section_number` (from 1) and
-`sections` (their number). A source of one section stays whole, under its own id: its `sections` is 1.
+Each such section names its source in `meta`: `parent` (the id of the source), `section_number` (from 1) and `sections`
+(the total). A source with a single section stays whole under its own id, with `sections` 1.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,20 @@ from clew.index.read.text.front_matter import to_json_meta
 from clew.index.read.text.markdown import parse_markdown_blocks
 
 PARENT, NUMBER, TOTAL = "parent", "section_number", "sections"
-TITLE_SEPARATOR = " > "  # between the title of a source and that of its section
+TITLE_SEPARATOR = " > "  # between the titles of a source and its section
 
 
 def split_into_sections(
     document: Document, *, level: int | None = None, max_chars: int | None = None
 ) -> list[Document]:
-    """Return the sections of a long document as documents, in order, each with its parent and number in `meta`.
+    """Split a long document into sections, each a document with its parent and number in `meta`.
 
-    A new one begins at each heading of a `level`, or above it; by default that of the chapters, the first level with
-    more than one heading. One longer than `max_chars` is cut after a paragraph. Their texts joined are that of the
-    document. The id and the address of a section are those of the document with `#section-2` after them. A document
-    that has one section only comes back whole, with its own id and title.
+    level: A section begins at each heading of this level or above (default: the first level with more than one
+        heading, usually that of the chapters).
+    max_chars: Split a longer section after a paragraph.
+
+    The joined texts of the sections are the text of the document. The id and address of a section are those of the
+    document followed by `#section-2`. A document with a single section is returned whole, with its own id and title.
     """
     if is_section(document.meta):
         raise SettingsError(f"{document.uri or document.id} is a section of another document already")
@@ -46,37 +48,37 @@ def split_into_sections(
 
 
 def is_section(meta: Meta) -> bool:
-    """Return whether a document with this meta is a section of another: it has a parent and is number n of N."""
+    """Return whether a document with this meta is a section of a source: it has a parent, a number and a total."""
     number, total = meta.get(NUMBER), meta.get(TOTAL)
     return bool(meta.get(PARENT)) and isinstance(number, int) and isinstance(total, int) and number >= 1
 
 
 def make_section_name(name: str, number: int) -> str:
-    """Make the id or address of a section of the document with that id or address."""
+    """Make the id or address of a section from that of its document."""
     return f"{name}#section-{number}" if name else ""
 
 
 def get_source_uri(record: DocumentRecord | Document) -> str:
-    """Return the address of the source that a document was read from; that of a section is without its number."""
+    """Return the address of the source of a document; for a section, without its number."""
     if not is_section(record.meta):
         return record.uri
     return record.uri.removesuffix(make_section_name("#", record.meta[NUMBER])[1:])
 
 
 def sort_sections(records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
-    """Return the records of the sections among these, by number."""
+    """Return the records that are sections, sorted by number."""
     return sorted((each for each in records if is_section(each.meta)), key=lambda each: int(each.meta[NUMBER]))
 
 
 def join_sections(parts: Sequence[Document]) -> Document:
-    """Return the document whose sections these are, in order; `meta["sections"]` is how many of them there are.
+    """Join sections, given in order, into their document; `meta["sections"]` is their number.
 
-    A blank line comes between two of them unless the first ends its line.
+    A blank line separates two sections unless the first ends with a newline.
     """
     first, text, sections = parts[0], "", list[Section]()
     for part in parts:
         text += "" if not text or text.endswith("\n") else "\n\n"
-        if sections:  # they partition the text: the blank line belongs to the one before
+        if sections:  # sections partition the text: the blank line belongs to the previous one
             sections[-1] = replace(sections[-1], end=len(text))
         first_section = len(sections)
         sections += [_shift_section(each, len(text), first_section) for each in part.sections]
@@ -100,7 +102,7 @@ def join_sections(parts: Sequence[Document]) -> Document:
 
 
 def _cut_at_headings(document: Document, level: int | None) -> list[tuple[int, int]]:
-    """Return the spans between the headings of a level and above; a heading alone is joined with the next span."""
+    """Return the spans between headings of a level or above; a heading without text is joined with the next span."""
     depths = [len(document.heading_path(place)) for place in range(len(document.sections))]
     if level is None:
         several = (each for each in range(1, max(depths, default=0) + 1) if depths.count(each) > 1)
@@ -119,7 +121,7 @@ def _cut_at_headings(document: Document, level: int | None) -> list[tuple[int, i
 
 
 def _cut_after_paragraphs(text: str, span: tuple[int, int], max_chars: int) -> list[tuple[int, int]]:
-    """Split a span into several of at most `max_chars`, after paragraphs or else lines; no line is cut."""
+    """Split a span into spans of at most `max_chars`, after paragraphs or else lines; a longer line stays whole."""
     start, end = span
     spans: list[tuple[int, int]] = []
     while end - start > max_chars:
@@ -168,7 +170,7 @@ def _make_section(document: Document, span: tuple[int, int], number: int, total:
 
 
 def _get_source_title(section: Document) -> str:
-    """Return the title of the source of a section: its own without the heading that was added to it."""
+    """Return the title of the source of a section, by removing the added heading from the section's title."""
     labels = (each.label for each in section.sections if each.label)
     added = next((TITLE_SEPARATOR + each for each in labels if section.title.endswith(TITLE_SEPARATOR + each)), "")
     return section.title.removesuffix(added)
@@ -180,7 +182,7 @@ def _shift_section(section: Section, by: int, first: int) -> Section:
 
 
 def validate_document(document: Document) -> Document:
-    """Check the sections of a document, or parse it as markdown if it has none; a SourceError says what is wrong."""
+    """Check the sections of a document, or parse it as markdown if it has none; raise SourceError if invalid."""
     name = document.uri or document.id
     if not document.id:
         raise SourceError(name or "a document", "has no id; give it one that does not change with its text")

@@ -1,7 +1,7 @@
 """Drafts: the changes of a stored thread, and the edit that writes them.
 
-A draft holds the messages around the change, not the whole thread. Besides the messages that change, those are written
-that are embedded together with them: the answers to them, and the few that follow.
+A draft holds the messages around a change, not the whole thread. The edit also writes messages whose embedded context
+includes a changed message: its replies and the few messages that follow it.
 """
 
 from bisect import bisect_right
@@ -32,7 +32,7 @@ ChunkMessages = Callable[[Document, Sequence[int]], list[Chunk]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message of a draft: its place in the thread, itself (`reply_to` is in this thread), and its reply state."""
+    """A message of a draft, with its number in the thread. Its `reply_to` is in this thread."""
 
     number: int
     message: Message
@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Draft:
-    """A thread in change: a part of the stored one (None: a new thread), and its messages as they will be, by id."""
+    """A thread being changed: the loaded part (None for a new thread), and its messages after the change, by id."""
 
     doc_id: str
     channel: str
@@ -50,18 +50,18 @@ class Draft:
     entries: dict[str, Entry] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     removed: list[int] = field(default_factory=list)
-    last: int = -1  # the greatest number of a message
-    is_whole: bool = False  # all messages of the stored thread are in the part
-    name: str = ""  # of a new thread; empty: the id of its first message
+    last: int = -1  # the greatest message number
+    is_whole: bool = False  # whether the part has all messages of the stored thread
+    name: str = ""  # of a new thread; default: the id of its first message
 
     def load(self, store: WritableStore, ids: Iterable[str], *, reach: int) -> None:
-        """Read the part of the thread around these messages; ConcurrentChange if it changed since it was read."""
+        """Load the part around these messages; raise ConcurrentChange if the thread changed since the last load."""
         assert not self.touched
         part = self._read_part(store, ids, reach)
         self.part, self.last, self.entries = part, part.last, _list_entries(part)
 
     def load_rest(self, store: WritableStore, *, reach: int) -> None:
-        """Read all messages that are not in the part yet; changed ones stay as they are."""
+        """Load all other messages of the thread, keeping the changes so far."""
         if self.part is None or self.is_whole:
             return
         ids = [section.id for section in store.document(self.doc_id).sections]
@@ -87,25 +87,25 @@ class Draft:
         self.put(Entry(min(first, self.part.first if self.part else 0) - 1, message, awaits=awaits))
 
     def put(self, entry: Entry) -> None:
-        """Add a message, or replaces it."""
+        """Add or replace a message."""
         self.last = max(self.last, entry.number)
         self.entries[entry.message.id] = entry
         self.touched.add(entry.message.id)
 
     def take(self, message_id: str) -> Entry:
-        """Remove a message and return it, with the labels of its thread if it has none; the answers to it stay."""
+        """Remove and return a message, with the thread's access labels if it has none. Its replies stay."""
         entry = self.entries.pop(message_id)
         self.touched.discard(message_id)
-        if self.part is None:  # of a new thread nothing is stored
+        if self.part is None:  # a new thread: nothing is stored
             return entry
         self.removed.append(entry.number)
         access = self.part.document.access if entry.message.access is None else entry.message.access
         return replace(entry, message=replace(entry.message, access=access))
 
     def drop(self, ids: Iterable[str]) -> int:
-        """Remove messages, and make the answers to them answers to their parents; return how many there were.
+        """Remove messages, making their replies replies to their parents; return how many were removed.
 
-        The answers to one that waits for its parent wait for that too.
+        Replies to a message that waits for its parent wait for that parent too.
         """
         gone = {message_id: self.entries[message_id] for message_id in ids if message_id in self.entries}
         for message_id in gone:
@@ -122,10 +122,7 @@ class Draft:
         return len(gone)
 
     def find_subtree(self, message_id: str) -> list[str]:
-        """List a message and all direct and indirect answers to it, in order.
-
-        Others that wait for the same message are not among them.
-        """
+        """List a message and its direct and indirect replies, in order, without replies that wait for a parent."""
         found = {message_id}
         ordered = sorted(self.entries.values(), key=lambda entry: entry.number)
         size = 0
@@ -136,12 +133,12 @@ class Draft:
 
     @property
     def is_append(self) -> bool:
-        """Whether messages are added at the end and nothing else changes."""
+        """Whether the only change is messages added at the end."""
         end = self.part.last if self.part else -1
         return not self.removed and all(self.entries[each].number > end for each in self.touched)
 
     def build_document(self) -> Document:
-        """Build the part as it will be."""
+        """Build the document of the part after the change."""
         ordered = sorted(self.entries.values(), key=lambda entry: entry.number)
         messages = [entry.message for entry in ordered]
         guessed = {entry.message.id for entry in ordered if entry.guessed}
@@ -154,18 +151,18 @@ class Draft:
         first, title, uri = document.sections[0], document.title, document.uri
         if messages and title == make_thread_title(self.channel, get_message_text(document, first)):
             title = make_thread_title(self.channel, messages[0].text)
-        is_secret_gone = first.access is not None and first.id not in self.entries  # nobody else may see even its id
+        is_secret_gone = first.access is not None and first.id not in self.entries  # hide even its id from others
         if messages and is_secret_gone and uri == make_thread_uri(self.channel, first.id):
             uri = make_thread_uri(self.channel, messages[0].id)
         made = replace(document, text=text, sections=sections, title=title, uri=uri)
         return replace(made, summary="", summary_by="", hash="")
 
     def find_affected_positions(self, document: Document, *, reach: int) -> list[int]:
-        """Find the messages that change, the answers to them, and the messages after a change or a removal."""
+        """Find the changed messages, their replies, and the messages after a change or removal."""
         ids = [section.id for section in document.sections]
         numbers = [self.entries[each].number for each in ids]
         before = {m.id: (m.text, m.access) for m in extract_messages(self.part.document)} if self.part else {}
-        changed = [*self.removed]  # where what is said, or who may see it, differs, and not only what it answers
+        changed = [*self.removed]  # and messages with another text or access, not just another parent
         for entry in self.entries.values():
             if before.get(entry.message.id) != (entry.message.text, entry.message.access):
                 changed.append(entry.number)
@@ -190,7 +187,7 @@ def _list_entries(part: ThreadPart) -> dict[str, Entry]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEdit:
-    """A draft with its chunks; `reused` are the vectors of chunks whose stored ones are still right, by id."""
+    """A draft with its chunks; `reused` are the stored vectors of unchanged chunks, by id."""
 
     draft: Draft
     document: Document
@@ -199,7 +196,7 @@ class PlannedEdit:
     reused: Mapping[str, Vector]
 
     def list_new_texts(self) -> dict[str, str]:
-        """List the texts that must be embedded, each with the id of its message."""
+        """List the texts to embed, each with the id of its message."""
         return {chunk.embed_text: str(chunk.meta["message"]) for chunk in self.chunks if chunk.id not in self.reused}
 
     def build_edit(self, vectors: Mapping[str, Vector], *, dim: int, language: str) -> ThreadEdit:
@@ -220,7 +217,7 @@ class PlannedEdit:
 
 
 def plan_edit(draft: Draft, *, store: WritableStore, chunk: ChunkMessages, reach: int) -> PlannedEdit:
-    """Plan the edit of a draft: the messages to write, and the stored vectors that stay right."""
+    """Plan the edit of a draft: the messages to write, and the stored vectors to reuse."""
     document = draft.build_document()
     positions = draft.find_affected_positions(document, reach=reach)
     chunks = chunk(document, positions)

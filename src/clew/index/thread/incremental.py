@@ -1,12 +1,12 @@
-"""Incremental threading: each new message joins its thread, costs one embedding, and changes no other.
+"""Incremental threading: each new message joins its thread, costs one embedding, and changes no other message.
 
-A message that is stored already is skipped; an edited or corrected one replaces itself. One that answers a message that
-has not come yet waits for it, and joins it when it comes. Messages given together are sorted as they were sent. One
-that cannot be stored, or has the id of a message of another channel, is reported, and the rest is stored. One that
-cannot be embedded is stored with its words, and its vector is pending.
+A message already stored is skipped; an edited one replaces the stored one. A reply to a missing message waits, and
+joins the thread of that message when it arrives. Messages given together are sorted by time. A message that cannot be
+stored, or has the id of a message of another channel, is reported, and the rest is stored. A message that cannot be
+embedded is stored without a vector, which stays pending.
 
-Others may write to the same threads: an edit is written only if its threads are as they were read, else it is planned
-again from the stored ones.
+Other processes may write to the same threads: an edit is written only if its threads have the revision that was read,
+else it is planned again.
 """
 
 import random
@@ -33,12 +33,12 @@ from clew.index.chunk.messages import chunk_messages
 from clew.index.thread.draft import Draft, Entry, PlannedEdit, plan_edit
 from clew.index.thread.threads import check_messages, explain_id_clash, find_reply_parents, sort_messages_as_sent
 
-RECENT_CHUNKS = 100  # the latest chunks of a channel, among which parents are looked for
+RECENT_CHUNKS = 100  # latest chunks of a channel that are searched for parents
 
 
 @dataclass(slots=True)
 class Plan:
-    """Threads that change together, and the messages that they change for."""
+    """Threads that change in one transaction, and the messages that change them."""
 
     drafts: list[Draft] = field(default_factory=list)
     added: list[Message] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A new message, the thread that it joins, and the messages there and elsewhere that wait for it."""
+    """A new message, the thread it joins, and the messages in any thread that wait for it."""
 
     message: Message
     doc_id: str
@@ -58,7 +58,7 @@ class Arrival:
 
 
 class DraftSet:
-    """The drafts of one plan, and which of them belong together."""
+    """All drafts of an operation, grouped into plans."""
 
     def __init__(self, store: WritableStore, reach: int) -> None:
         self._store, self._reach = store, reach
@@ -67,7 +67,7 @@ class DraftSet:
         self._plans: dict[str, Plan] = {}
 
     def open(self, doc_id: str, channel: str, ids: Iterable[str] | None) -> Draft:
-        """Return the draft of a thread, with the part around some messages; None: of a new thread."""
+        """Open the draft of a thread, loading the part around the messages `ids`; None for a new thread."""
         draft = self._drafts[doc_id] = Draft(doc_id, channel)
         self._plans[doc_id] = Plan([draft])
         self._named[doc_id] = set(ids or ())
@@ -76,16 +76,16 @@ class DraftSet:
         return draft
 
     def list_plans(self) -> list[Plan]:
-        """List the plans that change anything."""
+        """List the plans with changes."""
         plans = {id(plan): plan for plan in self._plans.values()}
         for plan in plans.values():
             plan.drafts = [draft for draft in plan.drafts if draft.touched or draft.removed]
         return [plan for plan in plans.values() if plan.drafts]
 
     def add(self, arrival: Arrival) -> None:
-        """Put a new message into its thread; waiting messages become its answers, and join it."""
+        """Add a new message to its thread; messages that wait for it become its replies and join the thread."""
         draft = self._drafts[arrival.doc_id]
-        if arrival.parent is not None:  # it may have moved with one that came before
+        if arrival.parent is not None:  # the parent may have moved with an earlier arrival
             draft = self._find_draft(arrival.parent, arrival.doc_id)
         message = replace(arrival.message, reply_to=arrival.parent)
         if arrival.parent is None and draft.part is not None:
@@ -93,7 +93,7 @@ class DraftSet:
                 draft.load_rest(self._store, reach=self._reach)
             else:
                 first = next(iter(draft.entries))
-                self._named[draft.doc_id].add(first)  # those after it are embedded with the new one
+                self._named[draft.doc_id].add(first)  # the messages after it get the new one as context
                 draft.load(self._store, self._named[draft.doc_id], reach=self._reach)
             draft.prepend(message, awaits=arrival.awaits)
         else:
@@ -111,7 +111,7 @@ class DraftSet:
             self._attach(answer, source, draft)
 
     def change(self, message: Message, doc_id: str, replies: Mapping[str, str], store: WritableStore) -> None:
-        """Replace a stored message by one with the same id, if anything of it differs."""
+        """Replace a stored message by one with the same id, if it differs."""
         draft = self._find_draft(message.id, doc_id)
         entry = draft.entries[message.id]
         new = _apply_edit(message, entry)
@@ -136,7 +136,7 @@ class DraftSet:
         self._plans[target.doc_id].changed.append(message)
 
     def _find_draft(self, message_id: str, doc_id: str) -> Draft:
-        """Find the draft that has a message now, which may have moved out of the thread that it is stored in."""
+        """Find the draft that has a message now; it may have moved out of its stored thread."""
         drafts = (self._drafts[doc_id], *self._drafts.values())
         if draft := next((each for each in drafts if message_id in each.entries), None):
             return draft
@@ -144,7 +144,7 @@ class DraftSet:
         raise ConcurrentChange(f"the message {message_id!r} is no longer in the thread {doc_id!r}; try again")
 
     def _find_home(self, draft: Draft, message: Message, awaited: str, waiting: Sequence[Waiting]) -> Draft:
-        """Find the thread for a message that answers a missing one: of others that wait for it, or one of its own."""
+        """Find the thread for a reply to a missing message: the thread of others that wait for it, else its own."""
         for each in waiting:
             if each.doc_id not in self._drafts:
                 self.open(each.doc_id, message.channel, [each.message])
@@ -159,7 +159,7 @@ class DraftSet:
         return self._open_new(message)
 
     def _open_new(self, message: Message) -> Draft:
-        """Open a draft without messages, named after one; with a number if the thread of that name has others."""
+        """Open an empty draft named after a message, with a number if another thread has that name."""
         names = (f"{message.id}~{number}" if number > 1 else message.id for number in count(1))
         while True:
             name = next(names)
@@ -174,26 +174,26 @@ class DraftSet:
                 return draft
 
     def _is_circle(self, draft: Draft, message_id: str, parent: str) -> bool:
-        """Return whether a message would answer one that answers it."""
+        """Return whether the parent is itself a direct or indirect reply to the message."""
         draft.load_rest(self._store, reach=self._reach)
         return parent in draft.find_subtree(message_id)
 
     def _attach(self, entry: Entry, source: Draft, target: Draft) -> None:
-        """Give a message another parent, or one to wait for, in a thread that it moves to with the answers to it."""
+        """Give a message another (or missing) parent in the target thread, moving it there with its replies."""
         message = entry.message
         parent = target.entries.get(message.reply_to) if message.reply_to else None
         source.load_rest(self._store, reach=self._reach)
         for other in list(source.entries.values()):
             if other.awaits is not None and other.message.reply_to == message.id:  # waited for the same message
                 source.put(replace(other, message=replace(other.message, reply_to=None), guessed=False))
-        if source is not target or (parent is not None and parent.number > entry.number):  # it follows what it answers
+        if source is not target or (parent is not None and parent.number > entry.number):  # a reply follows its parent
             self._move(source, target, source.find_subtree(message.id))
         moved = target.entries[message.id]
         access = moved.message.access if message.access is None else message.access
         target.put(replace(entry, number=moved.number, message=replace(message, access=access)))
 
     def _move(self, source: Draft, target: Draft, ids: Sequence[str]) -> None:
-        """Move messages to the end of a thread; both change together."""
+        """Move messages to the end of another thread, joining the plans of both."""
         for message_id in ids:
             entry = source.take(message_id)
             target.append(entry.message, guessed=entry.guessed, awaits=entry.awaits)
@@ -206,7 +206,7 @@ class DraftSet:
 
 
 def _apply_edit(message: Message, entry: Entry) -> Entry:
-    """Return a stored message with its edit applied; author, time, parent and access stay where the edit has none."""
+    """Apply an edit to a stored message. Role and parent stay, and author, time and access if the edit has none."""
     old = entry.message
     new = replace(fill_in_message(message, old), reply_to=old.reply_to, role=old.role)
     is_same_text = message.text.strip() == old.text.strip()
@@ -214,15 +214,15 @@ def _apply_edit(message: Message, entry: Entry) -> Entry:
 
 
 class ThreadPlanner:
-    """Plans the changes that messages make to the stored threads."""
+    """A planner of the changes that messages make to stored threads."""
 
     def __init__(self, store: WritableStore, config: ThreadConfig, *, reach: int) -> None:
         self._store, self._config, self._reach = store, config, reach
 
     def plan(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Plan]:
-        """Return the plans of all messages; unchanged ones have none.
+        """Return the plans for all changes.
 
-        stored: The first chunks of those messages, and of those that they answer, as far as they are stored.
+        stored: The first chunks of the messages and of their parents, if stored.
         """
         homes = {message.id: stored.get(make_first_chunk_id(message.id)) for message in messages}
         added = [message for message in messages if homes[message.id] is None]
@@ -241,7 +241,7 @@ class ThreadPlanner:
         return work.list_plans()
 
     def _place_channel(self, channel: str, added: Sequence[Message], stored: Mapping[str, Chunk]) -> list[Arrival]:
-        """Return which thread each new message of a channel joins, as they were sent."""
+        """Choose the thread of each new message of a channel, in the order they were sent."""
         new = sort_messages_as_sent(message for message in added if message.channel == channel)
         own = {message.id for message in new}
         before = self._load_recent_messages(channel, new, stored)
@@ -273,9 +273,9 @@ class ThreadPlanner:
     def _load_recent_messages(
         self, channel: str, new: Sequence[Message], stored: Mapping[str, Chunk]
     ) -> list[tuple[Message, str]]:
-        """Load the latest messages of a channel and the stated parents as they were sent, with their document ids.
+        """Load the latest messages of a channel and the stated parents, in order of sending, with their document ids.
 
-        The store returns them in the order of writing: an edited one last, those of an export thread by thread.
+        They must be sorted: the store returns them in the order of writing.
         """
         answered = [stored.get(make_first_chunk_id(message.reply_to)) for message in new if message.reply_to]
         doc_ids: dict[str, str] = {}
@@ -290,7 +290,7 @@ class ThreadPlanner:
     def _find_stated_parents(
         self, changed: Sequence[Message], arrivals: Sequence[Arrival], stored: Mapping[str, Chunk]
     ) -> dict[str, str]:
-        """Find the threads of the messages that changed ones say they answer, by the id of the answered one."""
+        """Find the threads of the stated parents of changed messages, by the id of the parent."""
         threads = {arrival.message.id: arrival.doc_id for arrival in arrivals}
         stated = [m.reply_to for m in changed if m.reply_to and m.reply_to not in threads]
         channels = {message.reply_to: message.channel for message in changed}
@@ -308,7 +308,7 @@ class ThreadPlanner:
         homes: Mapping[str, Chunk | None],
         replies: Mapping[str, str],
     ) -> None:
-        """Read the parts of all threads that may change."""
+        """Open drafts of all threads that may change."""
         named: dict[str, set[str]] = {}
         channels: dict[str, str] = {}
         for arrival in arrivals:
@@ -335,7 +335,7 @@ def _list_channels(messages: Iterable[Message]) -> list[str]:
 
 
 def _may_differ(message: Message, chunk: Chunk) -> bool:
-    """Return whether a message may differ from the stored one, as far as its first chunk says."""
+    """Return whether a message may differ from the stored one, judging by its first chunk."""
     meta = chunk.meta
     if meta.get("total_chunks", 1) > 1 or chunk.text.strip() != message.text.strip():
         return True
@@ -348,7 +348,7 @@ def _may_differ(message: Message, chunk: Chunk) -> bool:
 
 
 def _chunk_to_message(chunk: Chunk) -> Message:
-    """Return the message that a first chunk belongs to."""
+    """Return the message of a first chunk, with the text of that chunk only."""
     meta = chunk.meta
     return Message(
         chunk.text,
@@ -360,8 +360,8 @@ def _chunk_to_message(chunk: Chunk) -> Message:
     )
 
 
-MAX_ATTEMPTS = 200  # to write a thread that others write to at the same time; each fails because another succeeded
-MAX_FAILURES = 3  # texts in a row that the model may fail at
+MAX_ATTEMPTS = 200  # to write a thread under contention; an attempt fails only because another writer succeeded
+MAX_FAILURES = 3  # consecutive texts that the model may fail to embed
 MAX_PAUSE = 0.05  # seconds between two attempts, at most
 
 
@@ -375,11 +375,11 @@ class _Outcome:
 def add_messages(
     messages: Iterable[Message], *, store: WritableStore, embedder: Embedder, settings: Settings
 ) -> Report:
-    """Add new and changed messages to their threads; the report says which were added, changed or failed."""
+    """Add new and changed messages to their threads."""
     started = monotonic()
     everything = list(messages)
     check_messages(everything)
-    latest: dict[tuple[str, str], Message] = {}  # the last of two versions, with what only the first one states
+    latest: dict[tuple[str, str], Message] = {}  # the last version, with fields that only an earlier one states
     for message in everything:
         key = (message.channel, message.id)
         latest[key] = fill_in_message(message, latest[key]) if key in latest else message
@@ -406,7 +406,7 @@ def add_messages(
 
 
 def drop_messages(ids: Sequence[str], *, store: WritableStore, embedder: Embedder, settings: Settings) -> int:
-    """Remove messages from their threads, all or none; return how many. NotFound if one of them is not stored."""
+    """Remove messages from their threads, all or none; return how many. NotFound if one is not stored."""
     writer = ThreadWriter(store, embedder, settings)
     threads = _find_threads(ids, store)
     if missing := [message_id for message_id in ids if message_id not in threads]:
@@ -420,12 +420,12 @@ def drop_messages(ids: Sequence[str], *, store: WritableStore, embedder: Embedde
             return writer.drop(by_thread)
         except (ConcurrentChange, NotFound) as error:
             conflict = error
-            threads = _find_threads(ids, store)  # another process may have removed some of them, or moved them
+            threads = _find_threads(ids, store)  # another process may have removed or moved messages
     raise conflict
 
 
 def attempts() -> Iterator[int]:
-    """Yield the numbers of the attempts of concurrent writes, with a pause of random length between them."""
+    """Yield the numbers of the attempts of a concurrent write, with exponential random backoff."""
     for attempt in range(MAX_ATTEMPTS):
         if attempt:
             time.sleep(random.uniform(0, min(MAX_PAUSE, 0.001 * 2**attempt)))
@@ -433,20 +433,20 @@ def attempts() -> Iterator[int]:
 
 
 def _find_stored(messages: Iterable[Message], store: WritableStore) -> dict[str, Chunk]:
-    """Find the first chunks of messages, and of those that they answer, by id."""
+    """Find the first chunks of messages and of their parents, by id."""
     ids = {each for message in messages for each in (message.id, message.reply_to) if each}
     return store.chunks_by_id([make_first_chunk_id(each) for each in ids])
 
 
 def _find_threads(ids: Sequence[str], store: WritableStore) -> dict[str, str]:
-    """Find the ids of the threads that messages are in, by message."""
+    """Find the thread ids of messages, by message id."""
     stored = store.chunks_by_id([make_first_chunk_id(message_id) for message_id in ids])
     chunks = {message_id: stored.get(make_first_chunk_id(message_id)) for message_id in ids}
     return {message_id: chunk.doc_id for message_id, chunk in chunks.items() if chunk}
 
 
 def _split_encodable(messages: Sequence[Message]) -> tuple[list[Message], list[SourceFailure]]:
-    """Return the messages that can be encoded as UTF-8, and failures for those with an unpaired surrogate."""
+    """Return the messages that can be encoded as UTF-8, and failures for the others."""
     encodable: list[Message] = []
     failures: list[SourceFailure] = []
     for message in messages:
@@ -463,7 +463,7 @@ def _split_encodable(messages: Sequence[Message]) -> tuple[list[Message], list[S
 def _split_id_clashes(
     messages: Sequence[Message], stored: Mapping[str, Chunk]
 ) -> tuple[list[Message], list[SourceFailure]]:
-    """Return the messages with an id of their own, and failures for those whose id a message of another channel has."""
+    """Return the messages with a unique id, and failures for those with the id of a message of another channel."""
     homes = {str(chunk.meta.get("message", "")): str(chunk.meta.get("channel", "")) for chunk in stored.values()}
     unique: list[Message] = []
     failures: list[SourceFailure] = []
@@ -477,9 +477,9 @@ def _split_id_clashes(
 
 
 class ThreadWriter:
-    """Plans, embeds and writes changes of threads.
+    """A writer that plans, embeds and writes changes of threads.
 
-    `vectors` are by text, nan where the model failed, and `failed` says why, by message id.
+    `vectors` are by text, nan if the model failed; `failed` has the reasons by message id.
     """
 
     def __init__(self, store: WritableStore, embedder: Embedder, settings: Settings) -> None:
@@ -489,7 +489,7 @@ class ThreadWriter:
         self.failed: dict[str, str] = {}
 
     def write_messages(self, messages: Sequence[Message], stored: Mapping[str, Chunk]) -> _Outcome:
-        """Write new and changed messages. Messages that others removed meanwhile stay removed."""
+        """Write new and changed messages. Messages that another process removed meanwhile stay removed."""
         outcome = _Outcome()
         pending = {message.id: message for message in messages}
         known = {message.id for message in messages if make_first_chunk_id(message.id) in stored}
@@ -531,7 +531,7 @@ class ThreadWriter:
         return _sort_outcome(outcome, messages)
 
     def drop(self, by_thread: Mapping[str, Sequence[str]]) -> int:
-        """Remove messages, given by thread, in one transaction; return how many were there."""
+        """Remove messages, given by thread, in one transaction; return how many were stored."""
         drafts = []
         dropped = 0
         for doc_id, ids in by_thread.items():
@@ -550,7 +550,7 @@ class ThreadWriter:
         return plan_edit(draft, store=self._store, chunk=self._chunk, reach=self._reach)
 
     def _embed_texts(self, edits: Iterable[Iterable[PlannedEdit]]) -> None:
-        """Embed the new texts, together or, where that fails, one by one; after three failures in a row no more."""
+        """Embed the new texts in batches; retry a failed batch text by text, up to MAX_FAILURES failures in a row."""
         texts = {text: key for group in edits for each in group for text, key in each.list_new_texts().items()}
         wanted, failures, reason = [text for text in texts if text not in self.vectors], 0, ""
         for at in range(0, len(wanted), SLICE):
@@ -582,7 +582,7 @@ class ThreadWriter:
 
 
 def _sort_outcome(outcome: _Outcome, messages: Sequence[Message]) -> _Outcome:
-    """Return the outcome with its messages in the order in which they were given."""
+    """Sort the messages of the outcome in place as they were given, and return it."""
     places = {message.id: place for place, message in enumerate(messages)}
     for ids in (outcome.added, outcome.changed):
         ids.sort(key=lambda message_id: places[message_id])

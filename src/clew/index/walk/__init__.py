@@ -1,1 +1,1 @@
-"""The walk of a folder: which files and chat exports are found in it, and which the rules pass over."""
+"""The walk of a folder: find its files and chat exports, and apply the ignore rules."""

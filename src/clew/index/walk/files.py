@@ -1,6 +1,6 @@
-"""The walk of a folder: the files and chat exports below the given paths, found one at a time.
+"""The walk of a folder: yields the files and chat exports below the given paths one at a time.
 
-A chat export can be a folder: the walk notes which files belong to it, and which of them the rules keep out.
+A chat export can be a folder: the walk records which files belong to it, and which of those the rules exclude.
 """
 
 import os
@@ -20,9 +20,9 @@ from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import ReadLimits
 from clew.index.walk.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment, make_walk_rules
 
-_MARKERS = frozenset({*TABLES, "realm.json"})  # one of them, or a day of a channel, is in such a folder
+_MARKERS = frozenset({*TABLES, "realm.json"})  # an export folder has one of these, or the file of a day
 ATTACHMENT = "attachment of a chat export"
-_ZULIP = "zulip"  # the other formats are single files, whatever lies beside them
+_ZULIP = "zulip"  # formats other than Slack and Zulip are single files
 _TABLE = {
     SLACK: re.compile(
         r"(users|org_users|channels|groups|dms|mpims|integration_logs|canvases|lists|file_conversations)\.json"
@@ -35,8 +35,8 @@ EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mb
 DATABASE_FILE, SETTINGS_FILE = "clew.db", "clew.toml"
 UNKNOWN_FORMAT, LINK, SPECIAL = "unknown format", "symbolic link", "not a regular file"
 OWN_FILES = "files of Clew"
-_OWN_SUFFIXES = (".clew", ".lance")  # of folders: collections, and the datasets of those in Lance
-MAX_COUNTED_FILES = 100_000  # in one folder that is passed over: counting more would take longer than it is worth
+_OWN_SUFFIXES = (".clew", ".lance")  # folders of collections, and of their Lance datasets
+MAX_COUNTED_FILES = 100_000  # counted in a skipped folder: counting more takes too long
 
 Found = Path | ChatExport | SourceError | PassedOver
 DEFAULT_RULES = WalkRules()
@@ -44,36 +44,36 @@ DEFAULT_RULES = WalkRules()
 
 @dataclass(slots=True)
 class OpenExport:
-    """An export on the path of a walk, while its files are looked at."""
+    """An export folder that the walk is inside of."""
 
     folder: Path
     kind: str
-    prefix: str  # of its files' paths below the walked folder
+    prefix: str  # its path below the walked folder, with a slash
     limits: ReadLimits
     left_out: set[str] = field(default_factory=set)
     parts: int = 0
-    reason: str = ""  # why one of its tables is left out, and so all of it
+    reason: str = ""  # why one of its tables, and so the whole export, is left out
 
     def is_part(self, path: str) -> bool:
-        """Return whether the file at a path below the walked folder belongs to the export."""
+        """Return whether a file belongs to the export, by its path below the walked folder."""
         folder, _, name = path[len(self.prefix) :].rpartition("/")
         if is_day_name(name):
             return "/" not in folder and self.kind == (SLACK if folder else SLACK_CHANNEL)
         return not folder and _TABLE[self.kind].fullmatch(name) is not None
 
     def has_attachments(self, path: str) -> bool:
-        """Return whether a folder at a path below the walked folder holds attachments, public or not."""
+        """Return whether a folder holds attachments, by its path below the walked folder."""
         return self.kind == _ZULIP and path[len(self.prefix) :] in _ZULIP_ATTACHMENTS
 
     def leave_out(self, path: str, reason: str) -> None:
-        """Keep a file or folder from being read, for a reason of the walk's rules."""
+        """Exclude a file or folder from the export, for a reason given by the walk's rules."""
         inside = path[len(self.prefix) :]
         self.left_out.add(inside)
         if "/" not in inside and _TABLE[self.kind].fullmatch(inside):
             self.reason = self.reason or reason
 
     def close(self) -> Iterator[ChatExport | PassedOver]:
-        """Yield the export, or a note that all of it is passed over because one of its tables is."""
+        """Yield the export, or a PassedOver for all of it if one of its tables was left out."""
         if self.parts and self.reason:
             yield PassedOver(f"{self.folder}/", self.reason, self.parts)
         elif self.parts:
@@ -81,13 +81,13 @@ class OpenExport:
 
 
 def may_be_export(names: Iterable[str], path: str, export: OpenExport | None) -> bool:
-    """Return whether a folder with these names may be an export; `export` is the one that the folder is within."""
+    """Return whether a folder with these names may be an export; `export` is the one around it, if any."""
     days = (name for name in names if is_day_name(name) and not (export and export.is_part(path + name)))
     return not _MARKERS.isdisjoint(names) or any(days)
 
 
 def find_export_folder(folder: Path, prefix: str, limits: ReadLimits) -> OpenExport | None:
-    """Find the chat export that a folder is, with whatever else lies in it; None if it is none."""
+    """Return the chat export if the folder is one, whatever other files it has; else None."""
     found = detect_export_within(folder, limits=limits)
     return OpenExport(folder, found.kind, prefix, limits) if found and found.kind in _TABLE else None
 
@@ -99,12 +99,12 @@ def find_files(
     rules: WalkRules = DEFAULT_RULES,
     root: Path | None = None,
 ) -> Iterator[Found]:
-    """Yield each file once, in order; a path that cannot be opened comes as the SourceError that says why.
+    """Yield each file once, in order; a path that cannot be opened as a SourceError.
 
-    A file is returned as given. A folder is walked, sorted by name, for files with one of the suffixes and for exports;
-    a folder that is itself a chat export comes as a ChatExport, after the other files in it. Entries that the rules
-    keep out come as PassedOver, and so do links, which are not followed, Clew's own folders and its settings file,
-    which may hold a key. The ignore files above a folder count up to its repository, or else up to `root`.
+    A given file is yielded as it is. A folder is walked, sorted by name, for files with one of the suffixes and for
+    chat exports; a folder that is an export is yielded as a ChatExport, after the other files in it. A PassedOver
+    stands for each entry that the rules exclude, links (not followed), Clew's own folders and its settings file (which
+    may hold a key). Ignore files above a folder apply up to its repository, else up to `root`.
     """
     sources = list(paths)
     seen = _SeenPaths(sources)
@@ -130,7 +130,7 @@ def find_files(
 
 
 class _SeenPaths:
-    """The sources and files so far, by resolved path; files are only kept where one source contains another."""
+    """The sources and files found so far, by resolved path. Files are recorded only if one source contains another."""
 
     def __init__(self, sources: Sequence[Path]) -> None:
         given = {Path(os.path.realpath(source)) for source in sources if "\0" not in str(source)}
@@ -138,7 +138,7 @@ class _SeenPaths:
         self._seen: set[str] = set()
 
     def add_source(self, real: Path) -> bool:
-        """Return whether neither this path nor an export that contains it was found before."""
+        """Record a source; return False if it, or an export that contains it, was found before."""
         if str(real) in self._seen or (self._is_overlapping and any(str(each) in self._seen for each in real.parents)):
             return False
         if not real.is_dir():
@@ -146,7 +146,7 @@ class _SeenPaths:
         return True
 
     def filter(self, found: Iterable[Found]) -> Iterator[Found]:
-        """Yield the entries that were not found before."""
+        """Yield and record the entries that were not found before."""
         for each in found:
             if isinstance(each, Path | ChatExport) and self._is_overlapping:
                 key = str((each if isinstance(each, Path) else each.path).resolve())
@@ -169,7 +169,7 @@ def _walk_source(source: Path, real: Path, suffixes: Set[str], rules: WalkRules,
 
 
 def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator[Found]:
-    """Yield the files of a folder and those below, depth first; only the folders on the current path are in memory."""
+    """Yield the files below a folder, depth first; only the folders on the current path are in memory."""
     open_folders: list[_OpenFolder] = []
     yield from _enter_folder(folder, "", rules, open_folders)
     while open_folders:
@@ -203,7 +203,7 @@ def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator
 
 
 class _OpenFolder:
-    """A folder on the path of a walk: its entries still to come, its path, the rules and the export it is within."""
+    """A folder on the current path: its remaining entries, its path, its rules and the export around it."""
 
     __slots__ = ("entries", "export", "path", "rules")
 
@@ -216,7 +216,7 @@ class _OpenFolder:
 def _enter_folder(
     folder: Path, path: str, rules: WalkRules, open_folders: list[_OpenFolder], export: OpenExport | None = None
 ) -> Iterator[Found]:
-    """Open a folder for the walk; yield an error or a note if it is passed over instead."""
+    """Push a folder onto the walk; yield an error or a PassedOver instead if it is skipped."""
     if path and folder.suffix in _OWN_SUFFIXES:
         yield PassedOver(f"{folder}/", OWN_FILES, count_files(folder))
         return
@@ -245,7 +245,7 @@ def _enter_folder(
 
 
 def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> Found:
-    """Return the path of a file to be read, or why it is passed over or cannot be read."""
+    """Return the path of a file to read, or why it is skipped or cannot be read."""
     try:
         entry.name.encode()
         if not entry.is_file(follow_symlinks=False):
@@ -268,7 +268,7 @@ def _has_known_format(entry: "os.DirEntry[str]", suffixes: Set[str], limits: Rea
     try:
         return suffix in EXPORT_SUFFIXES and detect_export_within(Path(entry.path), limits=limits) is not None
     except SourceError:
-        return True  # a damaged export: reading it reports that
+        return True  # a damaged export: reading it reports the damage
 
 
 def _pass_over(entry: "os.DirEntry[str]", reason: str, *, is_folder: bool) -> PassedOver:
@@ -277,7 +277,7 @@ def _pass_over(entry: "os.DirEntry[str]", reason: str, *, is_folder: bool) -> Pa
 
 
 def count_files(folder: Path) -> int:
-    """Count the files below a folder, at most MAX_COUNTED_FILES; one without permission counts as empty."""
+    """Count the files below a folder, at most MAX_COUNTED_FILES; unreadable folders count as empty."""
     count = 0
     for _, _, names in os.walk(folder):
         count += len(names)
@@ -287,14 +287,14 @@ def count_files(folder: Path) -> int:
 
 
 def _make_printable(path: str) -> str:
-    """Make a path as it is reported: without a leading dot, and with the bytes that are not UTF-8 replaced."""
+    """Format a path for a report: without a leading "./", and with bytes that are not UTF-8 replaced."""
     return path.removeprefix("./").encode(errors="surrogateescape").decode(errors="replace")
 
 
 def find_reason_passed_over(file: Path, *, root: Path, config: IngestionConfig) -> str:
-    """Explain why adding a folder above a file would pass it over, such as "in .gitignore"; empty if not.
+    """Explain why adding a folder above a file would skip the file, as in "in .gitignore"; empty if it would not.
 
-    The walk begins at `root`, or at the folder of a file outside it.
+    The folder is `root`, or the folder of a file outside it.
     """
     real = Path(os.path.abspath(file))  # noqa: PTH100 (a link stays one)
     top = root if real.is_relative_to(root) else real.parent

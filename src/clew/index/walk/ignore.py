@@ -1,12 +1,12 @@
-"""Ignore rules of file discovery: which entries of a folder are passed over, and for which reason.
+"""Ignore rules of file discovery: which entries of a folder are skipped, and why.
 
-In this order: `ingestion.exclude`, `.clewignore`, hidden entries and those of tools (dependencies, build output),
-`.gitignore`. A `!pattern` in a `.clewignore` overrules the later rules.
+The rules apply in this order: `ingestion.exclude`, `.clewignore`, entries of tools (dependencies, build output) and
+hidden entries, `.gitignore`. A `!pattern` in a `.clewignore` overrules the later rules.
 
-Patterns are matched as Git matches them. Git compares bytes: `?` and a class such as `[a-z]` stand for one byte, `*`
-for any number without a slash, and `**` between slashes for any number of folders. A pattern becomes a regular
-expression that never goes back over the match of a star: the first place where the text after a star fits is as good
-as any later one. So its time grows with pattern times path.
+Patterns match as in Git, which compares bytes: `?` and a class such as `[a-z]` match one byte, `*` any number of bytes
+without a slash, and `**` between slashes any number of folders. A pattern becomes a regular expression without
+backtracking over a star: the first place where the text after a star fits is as good as any later one. Its time is
+therefore at most pattern length times path length.
 """
 
 import os
@@ -43,14 +43,14 @@ _NAMED_CLASSES = {
     b"xdigit": frozenset(string.hexdigits.encode()),
 }
 
-# The tokens of a pattern: these, and the regular expressions of single bytes.
+# A token of a pattern is one of these, or the regular expression of a single byte.
 _STAR, _SLASH = b"*", b"/"
 _FOLDERS, _SOME_FOLDERS, _REST = b"**/", b"**\\/", b"**"  # any number of folders; at least one; whatever follows
 _DOUBLE_STARS = frozenset((_FOLDERS, _SOME_FOLDERS, _REST))
 
 
 class Wildcards:
-    """A pattern that a whole path must match."""
+    """A wildcard pattern that must match a whole path."""
 
     def __init__(self, pattern: bytes) -> None:
         plain = next((place for place, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
@@ -61,12 +61,12 @@ class Wildcards:
         if not self._rest:
             return path == self._prefix
         if not path.startswith(self._prefix) or len(path) < self._min_length:
-            return False  # so no expression is made of a very long pattern
+            return False  # and avoid compiling a very long pattern
         return self._expression is not None and self._expression.fullmatch(path, len(self._prefix)) is not None
 
     @property
     def problem(self) -> str:
-        """The problem of the pattern, in a few words; empty if nothing is."""
+        """The problem of the pattern, in a few words; empty if it is valid."""
         if not self._rest:
             return "" if self._prefix else "it matches nothing"
         if self._parsed is None:
@@ -75,18 +75,18 @@ class Wildcards:
 
     @cached_property
     def _parsed(self) -> "_Parsed | None":
-        """The tokens after the plain beginning; None if the pattern is malformed, and so matches nothing.
+        """The tokens after the literal prefix; None if the pattern is malformed, and so matches nothing.
 
-        A `**` right after the plain beginning counts as if a slash were before it, as in Git.
+        A `**` right after the literal prefix counts as if a slash preceded it, as in Git.
         """
         try:
             return _parse(self._rest)
-        except IndexError:  # it ends too early
+        except IndexError:  # the pattern ends too early
             return None
 
     @cached_property
     def _min_length(self) -> int:
-        """The length of the shortest path that may match."""
+        """The length of the shortest path that can match."""
         counted = self._parsed.tokens if self._parsed else ()
         return len(self._prefix) + sum(token not in (_STAR, _FOLDERS, _REST) for token in counted)
 
@@ -102,7 +102,7 @@ class _Parsed:
 
 
 def _parse(pattern: bytes) -> _Parsed:
-    """Parse the tokens of a pattern; IndexError if it is malformed."""
+    """Parse the tokens of a pattern; raise IndexError if it is malformed."""
     tokens: list[bytes] = []
     has_reversed_range = False
     place = 0
@@ -129,7 +129,7 @@ def _parse(pattern: bytes) -> _Parsed:
 
 
 def _read_stars(pattern: bytes, start: int, end: int) -> bytes:
-    """Return the token of the stars between two places: two or more between slashes stand for folders."""
+    """Return the token of the stars in pattern[start:end]; two or more between slashes match folders."""
     if end - start == 1 or (start > 0 and pattern[start - 1 : start] != b"/"):
         return _STAR
     if end == len(pattern):
@@ -140,12 +140,12 @@ def _read_stars(pattern: bytes, start: int, end: int) -> bytes:
 
 
 def _read_class(pattern: bytes, place: int) -> tuple[frozenset[int], int, bool]:
-    """Return the bytes of the class that begins at a place, where it ends, and whether a range of it runs backwards."""
+    """Parse the class at a place: return its bytes, its end, and whether one of its ranges is reversed."""
     is_negated = pattern[place] in b"!^"
     place += is_negated
     members: set[int] = set()
     has_reversed_range = False
-    before = 0  # the byte that a range may begin with
+    before = 0  # the possible first byte of a range
     is_first = True
     while is_first or pattern[place] != ord("]"):
         is_first = False
@@ -182,7 +182,7 @@ def _write_class(members: Iterable[int]) -> bytes:
 
 
 def _write_expression(tokens: Sequence[bytes]) -> bytes:
-    """Write the regular expression of a pattern: the text after a `**` is looked for folder by folder."""
+    """Write the regular expression of a pattern, searching the text after a `**` folder by folder."""
     written, start, opened = b"", 0, b""
     for place, token in enumerate(tokens):
         if token not in _DOUBLE_STARS:
@@ -196,9 +196,10 @@ def _write_expression(tokens: Sequence[bytes]) -> bytes:
 
 
 def _write_run(tokens: Sequence[bytes]) -> bytes:
-    """Write the regular expression of tokens without `**`: the text after a star is found at its first place.
+    """Write the regular expression of tokens without `**`.
 
-    After the last star before a slash, or before the end, it is where that is found last.
+    The text after a star matches at its first occurrence, or after the last star before a slash or the end, at its
+    last one.
     """
     written = b""
     place = 0
@@ -219,7 +220,7 @@ def _write_run(tokens: Sequence[bytes]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One pattern: it matches an entry of a folder by its name, or by its path where the pattern has a slash."""
+    """An ignore pattern: it matches an entry by name, or by path if the pattern has a slash."""
 
     wildcards: Wildcards
     is_negated: bool = False  # begins with "!"
@@ -228,14 +229,14 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: bytes) -> "Pattern":
-        """Parse the pattern of a line that is no comment."""
+        """Parse a line that is not a comment."""
         text = _trim_trailing_spaces(text.split(b"\0", 1)[0])
         is_negated, is_for_folders = text.startswith(b"!"), text.endswith(b"/")
         text = text.removeprefix(b"!").removesuffix(b"/")
         return cls(Wildcards(text.removeprefix(b"/")), is_negated, is_for_folders, b"/" in text)
 
     def match(self, path: bytes, *, is_folder: bool) -> bool:
-        """Return whether the pattern matches this very entry, by its path below the folder of the ignore file."""
+        """Return whether the pattern matches this entry itself, by its path below the folder of the ignore file."""
         if self.is_for_folders and not is_folder:
             return False
         return self.wildcards.match(path if self.is_path else path[path.rfind(b"/") + 1 :])
@@ -245,46 +246,46 @@ class Pattern:
 class PatternList:
     """The patterns of one ignore file."""
 
-    patterns: Sequence[Pattern]
+    patterns: Sequence[Pattern]  # last first
 
     @classmethod
     def parse(cls, data: bytes) -> "PatternList":
-        """Parse the patterns of an ignore file. A newline ends a pattern and no other character does."""
+        """Parse the patterns of an ignore file. Only a newline ends a pattern."""
         lines = (line.removesuffix(b"\r") for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
         return cls([Pattern.parse(line) for line in lines if line and not line.startswith(b"#")][::-1])
 
     def check(self, path: bytes, *, is_folder: bool) -> bool | None:
-        """Return whether the entry is ignored, by the last pattern that matches it; None if none does."""
+        """Return whether the last matching pattern ignores the entry; None if no pattern matches."""
         name = path[path.rfind(b"/") + 1 :]
-        for pattern in self.patterns:  # as Pattern.match, for each entry of a walk
-            if is_folder or not pattern.is_for_folders:  # noqa: SIM102 (the cheap question first)
+        for pattern in self.patterns:  # Pattern.match, inlined for speed
+            if is_folder or not pattern.is_for_folders:  # noqa: SIM102 (the cheap test first)
                 if pattern.wildcards.match(path if pattern.is_path else name):
                     return not pattern.is_negated
         return None
 
 
 def _trim_trailing_spaces(text: bytes) -> bytes:
-    """Return the text without the spaces at its end, but for one after a backslash."""
+    """Strip trailing spaces, except one after a backslash."""
     trimmed = text.rstrip(b" ")
     backslashes = len(trimmed) - len(trimmed.rstrip(b"\\"))
     return trimmed + b" " if backslashes % 2 and len(trimmed) < len(text) else trimmed
 
 
-_Entry = tuple[bytes, bool]  # a path, and whether it is that of a folder
+_Entry = tuple[bytes, bool]  # a path, and whether it is a folder
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenPatterns:
-    """The patterns of `exclude` or `include`, for paths below the walked folder or as they are written from here."""
+    """The patterns of `exclude` or `include`, matched below the walked folder or relative to the working directory."""
 
     setting: str
-    patterns: tuple[tuple[str, tuple[Pattern, ...]], ...]  # by the user's text, the last first
-    unmatched: dict[str, None] = field(compare=False)  # patterns without a match yet, in all walks of one `add`
-    from_here: str = ""  # the walked folder as it is written from the working directory
+    patterns: tuple[tuple[str, tuple[Pattern, ...]], ...]  # by the user's text, last first
+    unmatched: dict[str, None] = field(compare=False)  # patterns without a match yet in this `add`; mutated
+    from_here: str = ""  # the walked folder relative to the working directory
 
     @classmethod
     def parse(cls, setting: str, texts: Sequence[str]) -> "ChosenPatterns | None":
-        """Parse the patterns of a setting, None if it has none; a SettingsError if one of them is malformed."""
+        """Parse the patterns of a setting, None if it has none; raise SettingsError if one is malformed."""
         try:
             patterns = {text: (_parse_chosen(_normalise(text)),) for text in reversed(texts)}
         except UnicodeEncodeError as error:
@@ -296,7 +297,7 @@ class ChosenPatterns:
         return cls(setting, tuple(patterns.items()), dict.fromkeys(texts)) if patterns else None
 
     def begin_walk(self, folder: Path, given: Path) -> "ChosenPatterns":
-        """Return the patterns for a walk of a folder: those that begin with its path count below it too."""
+        """Return the patterns for a walk of a folder; one that begins with the folder's path also matches below it."""
         from_here = _describe_from_here(given)
         prefixes = {f"{path}/" for path in (folder.as_posix(), given.as_posix(), from_here) if path not in ("", ".")}
         with suppress(OSError):  # the working directory is gone
@@ -305,9 +306,9 @@ class ChosenPatterns:
         return replace(self, patterns=patterns, from_here=from_here)
 
     def exclude(self, path: str, *, is_folder: bool) -> bool:
-        """Return whether the entry at a path below the walked folder is excluded, or the walked folder is.
+        """Return whether an entry, by its path below the walked folder, or the walked folder itself is excluded.
 
-        The folders on the way to the entry are asked about before it.
+        The caller has checked the folders between them already.
         """
         above = _list_entries(self.from_here, is_folder=True) if self.from_here else ()
         written = {path, self._write_from_here(path)}
@@ -315,12 +316,12 @@ class ChosenPatterns:
         return any(self._decide([each]) for each in above) or self._decide(entry)
 
     def include(self, path: str) -> bool:
-        """Return whether a file is included: the last pattern that matches it, or a folder above it, decides."""
+        """Return whether a file is included: the last pattern that matches it or a folder above it decides."""
         written = {path, self._write_from_here(path)}
         return self._decide([entry for each in written for entry in _list_entries(each, is_folder=False)])
 
     def match_named(self, file: Path) -> bool:
-        """Return whether a file named by itself matches, by its path, or by the full one if the pattern is one."""
+        """Return whether a file given by name matches, by its path as given, or by its full path for `/patterns`."""
         written = {file.as_posix().lstrip("/"), f"{_describe_from_here(file.parent)}/{file.name}".lstrip("/")}
         if self._decide([entry for path in written for entry in _list_entries(path, is_folder=False)]):
             return True
@@ -334,7 +335,7 @@ class ChosenPatterns:
         return f"{self.from_here}/{path}" if self.from_here else path
 
     def _decide(self, entries: Collection[_Entry]) -> bool:
-        """Return the verdict of the last pattern that matches one of the entries; matching patterns are noted."""
+        """Return the verdict of the last pattern that matches an entry, and record all matching patterns."""
         found: bool | None = None
         for text, patterns in self.patterns:
             if found is not None and text not in self.unmatched:
@@ -346,7 +347,7 @@ class ChosenPatterns:
 
 
 def _list_entries(path: str, *, is_folder: bool) -> Iterator[_Entry]:
-    """Yield the folders on the way to an entry, the topmost first, and the entry itself."""
+    """Yield the folders above an entry, topmost first, then the entry."""
     data = os.fsencode(path)
     slash = data.find(b"/")
     while slash >= 0:
@@ -356,7 +357,7 @@ def _list_entries(path: str, *, is_folder: bool) -> Iterator[_Entry]:
 
 
 def _describe_from_here(folder: Path) -> str:
-    """Return a folder as written from the working directory; empty if it is that, or absolute and elsewhere."""
+    """Return a folder relative to the working directory; empty if it is that, or absolute and elsewhere."""
     if folder.is_absolute():
         with suppress(OSError, ValueError):  # the working directory is gone, or the folder is not below it
             return folder.relative_to(Path.cwd()).as_posix().removeprefix(".")
@@ -365,7 +366,7 @@ def _describe_from_here(folder: Path) -> str:
 
 
 def _normalise(text: str) -> str:
-    """Return the .gitignore pattern of a possible path: `./x//y/` is `/x/y/`."""
+    """Normalise a path to a .gitignore pattern: `./x//y/` becomes `/x/y/`."""
     sign, body = ("!", text[1:]) if text.startswith("!") else ("", text)
     if "/" not in body:
         return text
@@ -380,7 +381,7 @@ def _parse_chosen(text: str) -> Pattern:
 
 
 def _parse_below(text: str, prefixes: Collection[str]) -> Iterator[Pattern]:
-    """Yield a pattern that begins with the path of a folder, as patterns below that folder."""
+    """Yield, for each folder prefix that a pattern begins with, the rest as a pattern below that folder."""
     normal = _normalise(text)
     sign, body = ("!", normal[1:]) if normal.startswith("!") else ("", normal)
     for prefix in prefixes:
@@ -394,7 +395,7 @@ HIDDEN, VERSION_CONTROL, DEPENDENCIES, BUILD = "hidden", "version control", "dep
 EXCLUDED, NOT_INCLUDED, BROKEN_EXPORT = "excluded", "not included", "in a chat export that cannot be read"
 BY_GIT, BY_CLEW = f"in {GIT_FILE}", f"in {CLEW_FILE}"
 BY_DEFAULT = frozenset((HIDDEN, VERSION_CONTROL, DEPENDENCIES, BUILD))
-_KEPT: Final = ""  # what a rule answers where it keeps an entry in spite of the others
+_KEPT: Final = ""  # the verdict of a rule that overrules the others and keeps an entry
 MAX_IGNORE_BYTES = 1_000_000
 
 _BY_NAME = {
@@ -405,7 +406,7 @@ _BY_NAME = {
     **dict.fromkeys((".gradle", ".next", ".nuxt", ".svelte-kit", ".terraform", ".ipynb_checkpoints"), BUILD),
 }
 _BY_SUFFIX = {".egg-info": BUILD, ".dist-info": DEPENDENCIES}
-# These names are common words, so they count only beside a file that makes the folder a software project.
+# Common words: they count only beside a file that marks the folder as a software project.
 _IN_PROJECT = {
     **dict.fromkeys(("vendor", "venv", "env", "virtualenv", "Pods", "Carthage", "deps"), DEPENDENCIES),
     **dict.fromkeys(("build", "dist", "target", "out", "_build", "coverage", "DerivedData"), BUILD),
@@ -419,37 +420,37 @@ _PROJECT_FILES = frozenset(
         *("Package.swift", "Podfile", "pubspec.yaml"),
     )
 )
-_ENVIRONMENT_FILE = "pyvenv.cfg"  # in the folder of a Python environment, whatever its name
+_ENVIRONMENT_FILE = "pyvenv.cfg"  # marks a Python environment of any name
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreFile:
-    """The patterns of one ignore file, and how a path below the walked folder becomes one relative to that file."""
+    """The patterns of an ignore file, and the mapping from paths below the walked folder to paths below the file's."""
 
     patterns: PatternList
-    above: bytes = b""  # goes before the path: the file is in a folder above the walked one
-    skip: int = 0  # bytes cut from the path: the file is in a folder below it
+    above: bytes = b""  # prepended to the path, for a file above the walked folder
+    skip: int = 0  # bytes cut from the path, for a file below the walked folder
 
     def check(self, path: bytes, *, is_folder: bool) -> bool | None:
-        """Return whether the entry at a path is ignored; None if no pattern matches it."""
+        """Return whether the last matching pattern ignores a path; None if no pattern matches."""
         return self.patterns.check(self.above + path[self.skip :], is_folder=is_folder)
 
 
 @dataclass(frozen=True, slots=True)
 class WalkRules:
-    """The rules in force in one folder of a walk; `enter` gives those of a folder below it."""
+    """The rules for the entries of one folder of a walk; `enter` returns the rules of a subfolder."""
 
     exclude: ChosenPatterns | None = None
     include: ChosenPatterns | None = None
-    is_ignoring: bool = True  # whether ignore files and the default rules count
+    is_ignoring: bool = True  # whether ignore files and default rules apply
     git: tuple[IgnoreFile, ...] = ()
     clew: tuple[IgnoreFile, ...] = ()
     is_project: bool = field(default=False, compare=False)
-    limits: ReadLimits = DEFAULT_LIMITS  # of looking into a chat export
-    is_broken_export: bool = False  # a chat export whose tables cannot be read: its messages are no pages
+    limits: ReadLimits = DEFAULT_LIMITS  # for opening chat exports
+    is_broken_export: bool = False  # a chat export with unreadable tables: its messages must not be read as pages
 
     def find_reason(self, name: str, path: str, *, is_folder: bool) -> str:
-        """Explain why an entry is passed over, by its name and its path below the walked folder; empty if it is not."""
+        """Explain why an entry is skipped, by its name and its path below the walked folder; empty if it is not."""
         if self.exclude is not None and self.exclude.exclude(path, is_folder=is_folder):
             return EXCLUDED
         if self.is_ignoring and (reason := self._find_ignoring_rule(name, path, is_folder=is_folder)):
@@ -461,16 +462,13 @@ class WalkRules:
         return BROKEN_EXPORT if self.is_broken_export and name.endswith(".json") else ""
 
     def find_named_reason(self, file: Path) -> str:
-        """Explain why a file named by itself is passed over.
-
-        Only `exclude` and `include` can do that, by its path or name.
-        """
+        """Explain why a file given by name is skipped. Only `exclude` and `include` apply to it."""
         if self.exclude is not None and self.exclude.match_named(file):
             return EXCLUDED
         return NOT_INCLUDED if self.include is not None and not self.include.match_named(file) else ""
 
     def note_unmatched(self) -> list[SourceFailure]:
-        """Name the patterns of `exclude` and `include` that have matched nothing."""
+        """Report the patterns of `exclude` and `include` that matched nothing."""
         return [
             SourceFailure(text, f"as a pattern of {chosen.setting} it matched no file or folder that was looked at")
             for chosen in filter(None, (self.exclude, self.include))
@@ -490,7 +488,7 @@ class WalkRules:
         return BY_GIT if _check_files(self.git, os.fsencode(path), is_folder=is_folder) else ""
 
     def enter(self, entries: Sequence["os.DirEntry[str]"], path: str) -> "WalkRules":
-        """Return the rules inside a folder with these entries; `path` is its path below the walked folder."""
+        """Return the rules inside a folder with these entries; `path` is below the walked folder."""
         if not self.is_ignoring:
             return self
         added: dict[str, tuple[IgnoreFile, ...]] = {GIT_FILE: (), CLEW_FILE: ()}
@@ -503,12 +501,12 @@ class WalkRules:
 
 
 def is_python_environment(names: Set[str]) -> bool:
-    """Return whether a folder with files of these names is a Python environment."""
+    """Return whether a folder with these files is a Python environment."""
     return _ENVIRONMENT_FILE in names
 
 
 def make_walk_rules(config: IngestionConfig) -> WalkRules:
-    """Make the rules of the settings, before any folder is entered."""
+    """Make the rules of the settings."""
     return WalkRules(
         exclude=ChosenPatterns.parse("ingestion.exclude", config.exclude),
         include=ChosenPatterns.parse("ingestion.include", config.include),
@@ -520,7 +518,7 @@ def make_walk_rules(config: IngestionConfig) -> WalkRules:
 def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None) -> WalkRules:
     """Return the rules for a walk of a folder, with the ignore files above it, up to its repository or `root`.
 
-    Where those would pass over the folder itself they do not count: whoever names it wants it.
+    Ignore files that would skip the folder itself do not apply: whoever names the folder wants it.
     """
     rules = replace(
         rules,
@@ -531,7 +529,7 @@ def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None
         return rules
     repository = next((each for each in (folder, *folder.parents) if Path(each, ".git").exists()), None)
     top = repository or (root if root and folder.is_relative_to(root) else folder)
-    files: list[tuple[Path, Path]] = []  # the folder that the patterns count below, and the file
+    files: list[tuple[Path, Path]] = []  # the folder below which the patterns apply, and the ignore file
     if repository and Path(info := repository / ".git" / "info" / "exclude").is_file():
         files.append((repository, info))
     between = [each for each in reversed(folder.parents) if each.is_relative_to(top)]
@@ -541,7 +539,7 @@ def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None
 
 
 def _load_files_above(files: Sequence[tuple[Path, Path]], folder: Path) -> tuple[IgnoreFile, ...]:
-    """Load the ignore files above a walked folder, except those that would pass over the folder itself."""
+    """Load the ignore files above a walked folder, except those that would skip the folder itself."""
     loaded: list[tuple[Path, PatternList]] = []
     for level in (*reversed(folder.parents), folder):
         if _find_first(each.check(_encode_below(level, base), is_folder=True) for base, each in reversed(loaded)):
@@ -557,24 +555,24 @@ def _encode_below(folder: Path, base: Path) -> bytes:
 
 
 def _check_files(files: Sequence[IgnoreFile], path: bytes, *, is_folder: bool) -> bool | None:
-    """Return whether an entry is ignored by the nearest file with a pattern that matches it; None if there is none."""
+    """Return the verdict of the nearest file with a matching pattern; None if there is none."""
     return _find_first(file.check(path, is_folder=is_folder) for file in reversed(files))
 
 
 def _find_first(answers: Iterable[bool | None]) -> bool | None:
-    """Find the first answer that is one."""
+    """Return the first answer that is not None."""
     return next((answer for answer in answers if answer is not None), None)
 
 
 def _is_ignore_file(path: Path) -> bool:
-    """Return whether there is a file, or a link, wherever that goes."""
+    """Return whether the path is a file or any link, even a broken one."""
     return path.is_symlink() or path.is_file()
 
 
 def _load_patterns(file: Path) -> PatternList:
-    """Load the patterns of an ignore file; a SourceError if it cannot be read: nothing may be added that it keeps out.
+    """Load the patterns of an ignore file, following a link.
 
-    A link is followed to a file; one that goes elsewhere cannot be read.
+    Raise SourceError if it cannot be read or a link does not lead to a file: files that it excludes must not be added.
     """
     try:
         if file.is_symlink() and not file.is_file():

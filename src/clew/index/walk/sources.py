@@ -1,6 +1,6 @@
 """Source discovery: paths and web addresses become the Sources of the write path.
 
-Chat exports are recognised here, once, and each of their threads is a Source of its own.
+Chat exports are recognised here, once; each of their threads becomes a Source.
 """
 
 import logging
@@ -40,21 +40,21 @@ _LOOKED_INTO = EXPORT_SUFFIXES | {".txt", ".", ""}
 T = TypeVar("T")
 Location = str | Path  # a file, a folder or the address of a web page
 REPORT_SECONDS = 1.0  # between two reports of how much was found
-Found = str | Path | ChatExport | SourceError  # a web address, a file, a chat export, or why one cannot be read
+Found = str | Path | ChatExport | SourceError  # a web address, a file, a chat export, or an error
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something that can be added: its id and uri, the state of its file, and how to read it."""
+    """Something that can be added: a file, a web page, a thread or a document made by a program."""
 
     id: str
     uri: str
     read: Callable[[], Document]
-    stamp: str = ""  # of a file: its time and size; a file with the stored stamp is not read again
+    stamp: str = ""  # a file's time and size; a file with the stored stamp is not read again
     size: int = 0  # of a file, in bytes
-    modified: datetime | None = None  # of a file: its time, which is that of a document that states none
-    exported_until: datetime | None = None  # of a thread: the time of the last message of its channel in the export
-    exported_ids: Set[str] = frozenset()  # of a thread: the ids of all messages that the export has of its channel
+    modified: datetime | None = None  # a file's time, used for a document that states none
+    exported_until: datetime | None = None  # for a thread: the time of its channel's last message in the export
+    exported_ids: Set[str] = frozenset()  # for a thread: the ids of all messages of its channel in the export
     is_loaded: bool = False  # made by a program: reading ahead gains nothing
 
 
@@ -68,9 +68,9 @@ def discover_sources(
 ) -> Iterator[Found]:
     """Yield each web address, file and chat export at the locations once, web addresses first.
 
-    Files that may take long come last, so that all others are found soon: PDFs, which may be scans, then pictures and
-    recordings. `readers` are custom readers by suffix; their files are found too, and never taken for chat exports.
-    Entries that the rules keep out, and empty files, go to `on_passed_over`.
+    Slow files come last, so that all others are searchable soon: PDFs (which may be scans), then pictures and
+    recordings. Files with the suffix of a custom reader (`readers`) are yielded too, and never taken for chat exports.
+    Entries that the rules exclude, and empty files, go to `on_passed_over`.
     """
     yield from dict.fromkeys(str(location) for location in locations if is_url(location))
     paths = [Path(location) for location in locations if not is_url(location)]
@@ -93,7 +93,7 @@ def discover_sources(
 
 
 def _put_slow_last(found: Iterable[T]) -> Iterator[T]:
-    """Yield the same, files in the order in which they can be read soon."""
+    """Yield the same entries with slow files last."""
     later: list[list[T]] = [[] for _ in SLOW_SUFFIXES]
     for each in found:
         suffix = os.path.splitext(each)[1].lower() if isinstance(each, Path) else ""  # noqa: PTH122
@@ -118,14 +118,14 @@ def report_found(found: Iterable[Found], on_progress: OnProgress | None) -> Iter
 
 
 def count_expected_documents(found: Sequence[Found]) -> int | None:
-    """Return how many documents will be read; None if a chat export is among them, whose threads are not known yet."""
+    """Return how many documents will be read; None with a chat export, whose number of threads is unknown."""
     return None if any(isinstance(each, ChatExport) for each in found) else len(found)
 
 
 def make_sources(
     found: Iterable[Found], *, root: Path, settings: Settings, readers: Mapping[str, Reader], on_warning: OnWarning
 ) -> Iterator[Source | SourceError]:
-    """Yield one Source per file, web page and thread; uris of files are relative to `root`."""
+    """Yield a Source for each file, web page and thread; the uris of files are relative to `root`."""
     config = settings.ingestion
     limits = ReadLimits.of(config)
     uris = FileUris(root)
@@ -149,17 +149,17 @@ def make_sources(
 
 
 def count_bytes(found: Sequence[Found]) -> int:
-    """Return the bytes of the files; 0 if there are other sources too, whose sizes are not known."""
+    """Return the total bytes of the files; 0 if there are sources of unknown size."""
     if not all(isinstance(each, Path | SourceError) for each in found):
         return 0
     try:
         return sum(each.stat().st_size for each in found if isinstance(each, Path))
-    except (OSError, ValueError):  # one has vanished
+    except (OSError, ValueError):  # a file has vanished
         return 0
 
 
 def list_folders(locations: Sequence[Location]) -> list[Path]:
-    """List the paths among the locations, which may be folders."""
+    """List the locations that are paths, and so may be folders."""
     return [Path(location) for location in locations if not is_url(location)]
 
 
@@ -173,19 +173,19 @@ def _has_custom_reader(path: Path, readers: Mapping[str, Reader]) -> bool:
 
 
 def _may_be_chat_export(path: Path) -> bool:
-    """Return whether a path can hold a chat export, so that its content is worth a look."""
+    """Return whether a path may be a chat export, by its suffix."""
     return os.path.splitext(path)[1].lower() in _LOOKED_INTO  # noqa: PTH122 (many times faster than a Path)
 
 
 def _make_thread_sources(
     export: ChatExport, config: ThreadConfig, on_warning: OnWarning
 ) -> Iterator[Source | SourceError]:
-    """Yield one Source per thread of an export, channel by channel, and report skipped parts at the end."""
+    """Yield a Source for each thread of an export, channel by channel; report skipped parts at the end."""
     try:
         for channel, messages in export.read_channels():
             exported = list(messages)
             ids = frozenset(message.id for message in exported)
-            # A message that cannot be read, or of another day, is not one that was deleted: what is stored of it stays.
+            # In a partial export a missing message was not deleted: it may be unreadable or of another day.
             is_partial = export.notes.failures or export.kind == SLACK_DAY
             until = EARLIEST if is_partial else find_latest_message_time(exported)
             counts = Counter(message.id for message in exported)

@@ -1,9 +1,9 @@
-"""Stored documents whose files are gone, moved, empty or ignored now: named, and dropped by a synchronisation.
+"""Synchronisation: report, or drop, documents whose files are gone, moved, empty or ignored now.
 
-A share that is not mounted looks like an empty folder. So where more than half of the files of a folder are lost,
-nothing of that folder is dropped until the caller confirms it. Files that the default rules pass over (hidden,
-dependencies, build output) were added with `--no-ignore` or by name, and stay. A new file with the text of a lost one
-keeps its vectors and its summary.
+A share that is not mounted looks like an empty folder. So if more than half of the files of a folder are lost, none of
+its documents is dropped until the caller confirms it. Files that the default rules skip (hidden, dependencies, build
+output) were added with `--no-ignore` or by name, and stay. A new file with the text of a lost one takes over its
+vectors and summary.
 """
 
 import os
@@ -28,17 +28,17 @@ from clew.index.walk.uri import make_file_uri
 
 MAX_NAMED = 20  # ignored or moved files that are named one by one
 _BY_FILES = frozenset((BY_GIT, BY_CLEW))
-MAX_DROP_SHARE = 0.5  # of the files of a folder whose documents are dropped without a confirmation
+MAX_DROP_SHARE = 0.5  # share of a folder's files that may be lost and dropped without confirmation
 EMPTY = "empty"
-MAX_BLANK_BYTES = 10_000_000  # of a file that is looked into
-_HEAD_BYTES = 64  # which tell most files from a blank one
+MAX_BLANK_BYTES = 10_000_000  # larger files are not checked for blankness
+_HEAD_BYTES = 64  # enough to tell most files from a blank one
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredFiles:
-    """The uris of the files and folders that some rules kept out of a walk, each with the reason.
+    """The uris of the files and folders that a walk skipped, with the reason.
 
-    Paths given to `add` by name are not among them, whatever an ignore file says.
+    `named` are paths given to `add` by name, which no ignore file excludes.
     """
 
     files: dict[str, str]
@@ -46,7 +46,7 @@ class IgnoredFiles:
     named: tuple[str, ...] = ()
 
     def find_reason(self, uri: str) -> str:
-        """Find the reason why a file is ignored, such as "in .gitignore"; empty if it is not."""
+        """Return why a file is ignored, such as "in .gitignore"; empty if it is not."""
         if any(uri == each or uri.startswith(f"{each}/") for each in self.named):
             return ""
         if reason := self.files.get(uri):
@@ -57,23 +57,23 @@ class IgnoredFiles:
 
 @dataclass(frozen=True, slots=True)
 class FoundMoves:
-    """The former id of each moved document by its id; by the former id, where its file was and where it is."""
+    """Moved documents: `former` maps each new id to the former id, `uris` the former id to the old and new uri."""
 
     former: Mapping[str, str] = field(default_factory=dict)
     uris: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class MovedFiles:
-    """The stored documents whose files are gone, by the length of their text; listed when a new file is met.
+    """A search for the stored document that a new file was moved from.
 
-    `gone` are these, where another process has listed them.
+    Documents whose files are gone are listed on first use, by text length, unless given as `gone`.
     """
 
     def __init__(self, store: WritableStore, root: Path, gone: Mapping[int, Sequence[str]] | None = None) -> None:
         self._store, self._root = store, root
         self._gone = gone
-        self.former: dict[str, str] = {}  # from the id of a moved document to its former id
-        self._uris: dict[str, tuple[str, str]] = {}  # by the former id, where the file was and where it is
+        self.former: dict[str, str] = {}  # former ids by new id
+        self._uris: dict[str, tuple[str, str]] = {}  # old and new uri by former id
 
     def find(self, document: Document) -> StoredDocument | None:
         """Find the stored document with the same text whose file is gone; None if there is none."""
@@ -92,16 +92,13 @@ class MovedFiles:
         return FoundMoves(dict(self.former), dict(self._uris))
 
     def include(self, found: "FoundMoves") -> None:
-        """Take over the moves found by another process."""
+        """Add the moves found by another process."""
         self.former.update(found.former)
         for former, uris in found.uris.items():
             self._uris.setdefault(former, uris)
 
     def note_former_files(self, *, added: Set[str], dropped: Set[str]) -> list[SourceFailure]:
-        """Name the lost files whose documents stay, beside their copies that were `added` (by uri).
-
-        `dropped` are the ids of former documents of which nothing is to be said.
-        """
+        """Report moved files whose old documents stay: new uri in `added`, former id not in `dropped`."""
         pairs = {old: new for former, (old, new) in self._uris.items() if new in added and former not in dropped}
         outcome = "its document stays; add its folder with --sync (sync=True) to drop it"
         notes = [SourceFailure(old, f"is gone, and {new} has its text; {outcome}") for old, new in pairs.items()]
@@ -118,7 +115,7 @@ class MovedFiles:
 
 
 def collect_vectors_by_text(stored: StoredDocument) -> dict[str, Vector]:
-    """Collect the vectors of a stored document by their embedded text: its chunks, and its summary."""
+    """Collect the vectors of the chunks and the summary of a stored document, by embedded text."""
     vectors = {chunk.embed_text: vector for chunk, vector in zip(stored.chunks, stored.vectors, strict=True)}
     if stored.summary_vector is not None and stored.document.summary:
         vectors[stored.document.summary] = stored.summary_vector
@@ -127,7 +124,7 @@ def collect_vectors_by_text(stored: StoredDocument) -> dict[str, Vector]:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """The documents whose files are gone: those to drop, those held back, and why."""
+    """The documents whose files are gone: those to drop, those held back, and notes with the reasons."""
 
     dropped: Sequence[DocumentRecord] = ()
     held_back: Sequence[DocumentRecord] = ()
@@ -136,20 +133,20 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True)
 class WalkedFolders:
-    """The folders of one `add`, compared with the stored documents; the walk fills `passed_over`."""
+    """The folders of one `add`, compared with the stored documents. The walk fills `passed_over`."""
 
     store: WritableStore
     root: Path
     folders: Sequence[Path]
     moved: MovedFiles
     passed_over: Sequence[PassedOver]
-    met: Set[str] = frozenset()  # ids of documents whose files the walk has met: these are there
+    met: Set[str] = frozenset()  # ids of documents whose files the walk found
 
     def find_vanished(self, *, allow_mass_drop: bool = False, added: Set[str] = frozenset()) -> Vanished:
         """Find the documents below the folders whose files no longer exist, or are now empty or ignored.
 
-        Only a document read from a file has a stamp: one that a program made is never taken for a deleted file.
-        Documents that were added just now (by uri), and moved ones, do not count in the share of a folder.
+        Only documents read from files count; they have a stamp. Documents just `added` (by uri) and moved ones do not
+        count in the lost share of a folder.
         """
         empty, ignored, moved = self._list_empty(), self._list_kept_out(_BY_FILES), {*self.moved.former.values()}
         prefixes = {
@@ -157,7 +154,7 @@ class WalkedFolders:
             for folder in self.folders
             if is_folder(folder)
         }
-        known: dict[str, set[str]] = {prefix: set() for prefix in prefixes}  # a file may have given several documents
+        known: dict[str, set[str]] = {prefix: set() for prefix in prefixes}  # files: one may have several documents
         lost: dict[str, set[str]] = {prefix: set() for prefix in prefixes}
         gone: dict[str, list[DocumentRecord]] = {prefix: [] for prefix in prefixes}
         for record in self.store.documents() if prefixes else ():
@@ -187,7 +184,7 @@ class WalkedFolders:
     def note_changes(
         self, vanished: Vanished, *, added: Set[str], is_sync: bool, is_upload: bool
     ) -> list[SourceFailure]:
-        """Name the files that are gone, empty, ignored or moved and whose documents stay, and dropped ignored ones."""
+        """Report gone, empty, ignored and moved files whose documents stay, and ignored files whose documents go."""
         ignored, skipped = self._list_kept_out(_BY_FILES), self._list_kept_out(BY_DEFAULT)
         notes = self._note_emptied({get_source_uri(record) for record in vanished.held_back}, is_upload=is_upload)
         if is_sync:
@@ -202,7 +199,7 @@ class WalkedFolders:
         return notes + self.moved.note_former_files(added=added, dropped=gone)
 
     def _note_gone(self, records: Iterable[DocumentRecord], ignored: IgnoredFiles) -> list[SourceFailure]:
-        """Name the files that are nowhere any more: neither empty, ignored nor moved."""
+        """Report the files that are gone: neither empty, ignored nor moved."""
         moved = {*self.moved.former.values()}
         files = {get_source_uri(record) for record in records if record.id not in moved} - self._list_empty()
         outcome = "is gone; its document stays; add its folder with --sync (sync=True) to drop it"
@@ -210,7 +207,7 @@ class WalkedFolders:
         return _name_first(notes, "is gone, as are {:,} more; their documents stay")
 
     def _note_emptied(self, held_back: Set[str], *, is_upload: bool) -> list[SourceFailure]:
-        """Name the empty files of which an earlier version is stored and not held back."""
+        """Report the empty files with a stored earlier version that is not held back."""
         ids = [make_document_id(uri) for uri in self._list_empty() - held_back]
         known = Filter(documents=frozenset(ids) | {make_section_name(doc_id, 1) for doc_id in ids})
         stored = sorted({get_source_uri(record) for record in self.store.documents(known)}) if ids else ()
@@ -218,11 +215,11 @@ class WalkedFolders:
         return [SourceFailure(uri, f"is empty now; the earlier version stays; {outcome}") for uri in stored]
 
     def _list_empty(self) -> set[str]:
-        """List the uris of the passed-over empty files."""
+        """List the uris of the skipped empty files."""
         return {make_file_uri(Path(each.source), self.root) for each in self.passed_over if each.reason == EMPTY}
 
     def _list_kept_out(self, reasons: Set[str]) -> IgnoredFiles:
-        """List the files and folders that were passed over for one of the reasons."""
+        """List the files and folders that were skipped for one of the reasons."""
         files: dict[str, str] = {}
         folders: dict[str, str] = {}
         for each in self.passed_over:
@@ -239,7 +236,7 @@ class WalkedFolders:
         return IgnoredFiles(files, folders, tuple(named))
 
     def _list_stored(self, ignored: IgnoredFiles) -> Iterable[DocumentRecord]:
-        """List the records of stored files, if any file is ignored."""
+        """Return the records of stored files, or none if nothing is ignored."""
         if not ignored.files and not ignored.folders:
             return ()
         return (record for record in self.store.documents() if record.stamp)
@@ -254,7 +251,7 @@ def _note_each(
 
 
 def _name_first(notes: list[SourceFailure], rest: str) -> list[SourceFailure]:
-    """Return the first notes, and one for the rest, with their number in it."""
+    """Return the first MAX_NAMED notes, and one for the rest that counts them."""
     if len(notes) <= MAX_NAMED:
         return notes
     left = rest.format(len(notes) - MAX_NAMED - 1)
@@ -262,10 +259,7 @@ def _name_first(notes: list[SourceFailure], rest: str) -> list[SourceFailure]:
 
 
 def _is_below(uri: str, prefix: str) -> bool:
-    """Return whether a file is below a folder.
-
-    The prefix of the collection's root is empty; full paths are outside it.
-    """
+    """Return whether a file is below a folder. The prefix of the root is empty; full paths are outside the root."""
     return uri.startswith(prefix) if prefix else not Path(uri).is_absolute() and not uri.startswith("../")
 
 
@@ -277,12 +271,12 @@ def _explain_mass_drop(lost: int, total: int) -> str:
 
 
 def _is_there(file: Path) -> bool:
-    """Return whether there is a file at a path still, and no folder or link in its place."""
+    """Return whether the path is still a file, not a folder or a link."""
     return is_file_there(file) and not os.path.islink(file)  # noqa: PTH114 (False for one that may not be looked at)
 
 
 def is_empty_file(path: Path) -> bool:
-    """Return whether a regular file has no bytes, or nothing but white space."""
+    """Return whether a regular file is empty or only white space."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BLANK_BYTES:
@@ -293,5 +287,5 @@ def is_empty_file(path: Path) -> bool:
             head = file.read(_HEAD_BYTES) or b""
             decoder = getincrementaldecoder("utf-8-sig")()  # the head may end within a character
             return not decoder.decode(head).strip() and not decoder.decode(file.readall(), final=True).strip()
-    except (OSError, ValueError):  # reading it reports that; what is no UTF-8 is not blank
+    except (OSError, ValueError):  # reading it later reports the error; a file that is not UTF-8 is not blank
         return False

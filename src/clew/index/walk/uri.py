@@ -8,13 +8,13 @@ from clew.core.ids import make_document_id
 
 
 def make_file_uri(path: Path, root: Path) -> str:
-    """Make the uri of a file: relative to the root if it is below it, else the absolute path."""
+    """Make the uri of a file: its path relative to the root if below it, else its absolute path."""
     absolute = Path(os.path.realpath(path))  # a loop of links is left as it is
     return (absolute.relative_to(root) if absolute.is_relative_to(root) else absolute).as_posix()
 
 
 class FileUris:
-    """Makes the uris of many files: where a folder really is, is looked up once for the files in it that follow."""
+    """A maker of uris for many files: resolves a folder once for consecutive files in it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -22,7 +22,7 @@ class FileUris:
         self._prefix = ""
 
     def make(self, path: Path) -> str:
-        """Make the uri of a file, as make_file_uri makes it."""
+        """Make the uri of a file, like make_file_uri."""
         if os.path.islink(path):  # noqa: PTH114 (False for one that may not be looked at)
             return make_file_uri(path, self._root)
         folder, name = os.path.split(path)
@@ -33,8 +33,8 @@ class FileUris:
 
 
 def resolve_document_ids(name: str, root: Path) -> list[str]:
-    """List the ids that a user's name of a document may stand for: the id itself, a uri, or a path from here."""
+    """List the possible ids of a document that a user named by id, uri or path."""
     ids = [name, make_document_id(name)]
-    with suppress(OSError, ValueError, RuntimeError):  # it may not be a path at all
+    with suppress(OSError, ValueError, RuntimeError):  # the name may not be a valid path
         ids.append(make_document_id(make_file_uri(Path(name), root)))
     return ids

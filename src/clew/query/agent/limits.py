@@ -9,9 +9,9 @@ from clew.core.usage import CostBudget, Price, Usage, UsageMeter
 
 
 class AgentBudget:
-    """Counts tool calls and model calls, and refuses those beyond the limits. Tools may run concurrently.
+    """The budget of one agent run: counts tool and model calls, and refuses calls beyond the limits. Thread-safe.
 
-    It is the `core.metered.Budget` of the agent's own turns and of the model calls inside its tools.
+    Serves as the `core.metered.Budget` of the agent's own turns and of the model calls inside its tools.
     """
 
     def __init__(self, llm: LLM, config: AgentConfig, price: Price) -> None:
@@ -30,12 +30,12 @@ class AgentBudget:
 
     @property
     def tool_calls(self) -> int:
-        """How many tools were called."""
+        """The number of tool calls so far."""
         return self._tool_calls
 
     @property
     def tool_calls_left(self) -> int:
-        """How many more tools may be called."""
+        """The number of tool calls that are left."""
         return max(0, self._config.max_calls - self._tool_calls)
 
     @property
@@ -44,7 +44,7 @@ class AgentBudget:
         return self._cost.spent
 
     def count_tool_call(self) -> None:
-        """Count the call of a tool, or raise LimitReached."""
+        """Count a tool call, or raise LimitReached."""
         with self._lock:
             if self._tool_calls >= self._config.max_calls:
                 raise LimitReached(
@@ -64,6 +64,6 @@ class AgentBudget:
         return self._cost.reserve(model, texts, output=output)
 
     def settle(self, reserved: float, model: str, used: Usage) -> None:
-        """Release the reservation of a model call and add what it used."""
+        """Release the reservation of a model call and add its actual usage."""
         self._meter.add(used)
         self._cost.settle(reserved, model, used)

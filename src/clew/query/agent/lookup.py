@@ -1,4 +1,4 @@
-"""Finds a document by its title as people and models write it: exact, then ever less strict matches."""
+"""Document lookup by title, as people and models write it: exact matches first, then ever looser ones."""
 
 import re
 import unicodedata

@@ -33,9 +33,9 @@ MAX_NOTE_CHARS = 200  # of an argument or error, in the trace
 
 @dataclass(frozen=True, slots=True)
 class AgentOutcome:
-    """The model's answer, or the reason why there is none, and the results of its tools so far.
+    """The model's answer, or the reason why there is none, and the tool results so far.
 
-    `failure` is set where the model itself failed, `cut_off` where its answer was ended before it was complete.
+    `failure`: the error, if the model itself failed. `cut_off`: the reason, if the answer is incomplete.
     """
 
     text: str
@@ -46,10 +46,9 @@ class AgentOutcome:
 
 
 class BudgetedModel(WrapperModel):
-    """A model whose turns are charged to the agent's budget; a turn that could exceed a limit is not taken.
+    """A model whose turns are charged to the agent's budget; a turn that could exceed a limit is refused.
 
-    In its first turns it must call `first_tools`, with arguments of its choice; then it is free until its tool calls
-    are used up.
+    Its first turns must call `first_tools`, with any arguments. Later turns are free until the tool calls are used up.
     """
 
     def __init__(self, model: Model, budget: AgentBudget, *, max_tokens: int, first_tools: Sequence[str] = ()) -> None:
@@ -64,7 +63,7 @@ class BudgetedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Take one turn of the model, charged to the budget; the first tools are required, exhausted ones forbidden."""
+        """Run one model turn within the budget: require the first tools in turn, forbid tools if no calls are left."""
         text = "".join(map(_collect_message_text, messages))
         settings = ModelSettings(**model_settings) if model_settings else ModelSettings()
         if self._first_tools:
@@ -89,7 +88,7 @@ def run_agent(
     first_tools: Sequence[str] = (),
     on_event: OnEvent,
 ) -> AgentOutcome:
-    """Run the agent on a question. The model sees the errors of tools; `on_event` is told of every tool call."""
+    """Run the agent on a question. The model sees tool errors; `on_event` receives every tool call."""
     results: list[ToolResult] = []
     agent = Agent(
         BudgetedModel(model, budget, max_tokens=max_tokens, first_tools=first_tools),
@@ -105,7 +104,7 @@ def run_agent(
         retries=MAX_TOOL_RETRIES,
         model_settings=ModelSettings(max_tokens=max_tokens, temperature=0.0),
     )
-    # A turn for each call, one in which a call too many is refused, and one to answer in.
+    # One turn per call, one for a refused extra call, one for the answer.
     limits = UsageLimits(request_limit=max_calls + 2)
 
     async def work() -> AgentOutcome:
@@ -150,7 +149,7 @@ def _wrap_tool_for_model(
     results: list[ToolResult],
     on_event: OnEvent,
 ) -> Callable[P, str]:
-    """Return the tool as a model may call it: counted, traced, its errors marked as errors."""
+    """Wrap a tool for the model: count and trace its calls, and mark its errors as errors."""
     name = method.__name__
 
     @wraps(method)

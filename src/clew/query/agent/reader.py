@@ -1,4 +1,4 @@
-"""Extracts verbatim quotes on a question from a document, for every tool and verb that reads one."""
+"""Verbatim quotes from a document on a question, for every tool and verb that reads a document."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ FindSentences = Callable[[Document, str], Sequence[Span]]
 
 @dataclass(frozen=True, slots=True)
 class DocumentQuotes:
-    """Quotes from a document, in its order; `notes` say what went wrong."""
+    """Quotes from a document, in document order; `notes` describe what went wrong."""
 
     document: Document
     quotes: tuple[Span, ...]
@@ -41,10 +41,7 @@ class DocumentQuotes:
 
     @property
     def relevant_content(self) -> str:
-        """The quotes, each inside its tag, which is escaped inside the quote.
-
-        Before the quote of a message stands who wrote it and when.
-        """
+        """The quotes, each in a tag (escaped inside the quote); author and time precede the quote of a message."""
         return "\n".join(
             f"{escape_tag(said_by, QUOTE_TAG)}<{QUOTE_TAG}>{escape_tag(text, QUOTE_TAG)}</{QUOTE_TAG}>"
             for span in self.quotes
@@ -53,12 +50,12 @@ class DocumentQuotes:
 
 
 def remove_quote_tags(text: str) -> str:
-    """Return the quotes of a tool's reply as a person reads them, without tags."""
+    """Return a tool's reply without quote tags, as a person reads it."""
     return unescape_tag(_QUOTE.sub(r"\1", text), QUOTE_TAG)
 
 
 def require_document_text(document: Document) -> str:
-    """Return the text of a document; NotFound where it has none."""
+    """Return the text of a document, or raise NotFound if it has none."""
     if not document.text.strip():
         raise NotFound(NO_TEXT)
     return document.text
@@ -74,10 +71,10 @@ def extract_quotes(
     max_tokens: int = 600,
     max_concurrent: int = 5,
 ) -> DocumentQuotes:
-    """Extract a document's quotes on a question: copied by a model and checked, or else its best sentences.
+    """Extract quotes on a question: copied by a model and checked, or without a model the document's best sentences.
 
-    A document longer than `window` characters is read in parts. A quote that is not in the document is left out; where
-    none is left, the best sentences are used instead.
+    A document longer than `window` characters is read in parts. Quotes that are not in the document are dropped. If
+    none remain, the best sentences are used instead, unless the model replied NONE to every part.
     """
     require_document_text(document)
     if llm is None:
@@ -96,7 +93,7 @@ def extract_quotes(
                 failed += 1
                 continue
             quotes = _QUOTE.findall(reply)
-            if is_thread(document):  # a model also copies who said it
+            if is_thread(document):  # a model copies attributions too
                 quotes = [part for quote in quotes for part in split_at_attributions(quote)]
             empty += not quotes and reply.strip().rstrip(".").upper() == NO_QUOTES
             spans = [span for quote in quotes if (span := _locate_quote(quote, document.text, low, high))]
@@ -128,7 +125,7 @@ def split_into_windows(text: str, window: int) -> list[Span]:
 
 
 def _format_part(document: Document, part: Span) -> str:
-    """Format a part of a document, of a thread with who wrote each message and when."""
+    """Format a part of a document; in a thread, with the author and time of each message."""
     if not is_thread(document):
         return document.text[part[0] : part[1]]
     return "\n\n".join(
@@ -137,14 +134,13 @@ def _format_part(document: Document, part: Span) -> str:
 
 
 def _locate_quote(quote: str, text: str, low: int, high: int) -> Span | None:
-    """Locate the position of a quote within a part of the text."""
     pattern = compile_quote_pattern(quote)
     found = pattern.search(text, low, high) if pattern else None
     return found.span() if found else None
 
 
 def _drop_nested_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return sorted spans without those inside another."""
+    """Drop spans inside another one; `spans` are sorted."""
     kept: list[Span] = []
     for span in spans:
         if not kept or span[1] > kept[-1][1]:

@@ -1,8 +1,8 @@
-"""The tools of an agent over one collection (searches, whole documents, quotes), and its instructions for them.
+"""The tools of an agent over one collection (searches, whole documents, quotes), and the agent's instructions.
 
-They are independent of any agent framework: each takes plain arguments and returns a ToolResult whose text is marked as
-data, or raises a ClewError. A document has the same number in all of them. The docstrings of the tools are their
-descriptions for the model.
+The tools are independent of any agent framework: each takes plain arguments and returns a ToolResult whose text is
+marked as data, or raises a ClewError. All tools share the same document numbers. The docstring of a tool is its
+description for the model.
 """
 
 import inspect
@@ -69,7 +69,7 @@ def build_tool_schemas(tools: Sequence[Callable[..., Any]], form: SchemaFormat) 
 
 
 def find_tool(name: str, tools: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    """Find the tool of that name; NotFound names the nearest, or all of them."""
+    """Find the tool of that name; NotFound suggests the nearest name, or lists all."""
     names = {tool.__name__: tool for tool in tools}
     if name in names:
         return names[name]
@@ -78,7 +78,7 @@ def find_tool(name: str, tools: Sequence[Callable[..., Any]]) -> Callable[..., A
 
 
 def parse_arguments(tool: Callable[..., Any], arguments: Mapping[str, Any] | str) -> Json:
-    """Parse the arguments of a tool, given as an object or as its JSON; SettingsError names the problem."""
+    """Parse the arguments of a tool from an object or its JSON; SettingsError names the problem."""
     name, given = tool.__name__, arguments
     if isinstance(given, str):
         try:
@@ -118,7 +118,7 @@ def _message_to_json(hit: Hit) -> Json:
 
 
 def _build_parameter_schema(tool: Callable[..., Any]) -> Json:
-    """Build the JSON schema of a tool's arguments: an object that has no others."""
+    """Build the JSON schema of a tool's arguments; it allows no others."""
     properties, required = Json(), list[str]()
     for name, parameter in inspect.signature(tool).parameters.items():
         if name == "self":
@@ -132,7 +132,7 @@ def _build_parameter_schema(tool: Callable[..., Any]) -> Json:
 
 
 def _check_type(tool: str, name: str, value: Any, types: str | list[str]) -> Any:
-    """Return the value, whose type must be one of those of JSON; 3.0 is a whole number."""
+    """Check that a value has one of the JSON types, and return it; 3.0 counts as an integer."""
     allowed = [types] if isinstance(types, str) else types
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -156,7 +156,7 @@ TOOL_NAMES = (
     "retrieve_full_document",
     "read_document",
 )
-TOOLS_BY_STRATEGY = {  # of every other it is search_knowledge_base
+TOOLS_BY_STRATEGY = {  # every other strategy: search_knowledge_base
     "multi_query": ("search_with_multi_query",),
     "rerank": ("search_with_reranking",),
     "self_reflective": ("search_with_self_reflection",),
@@ -203,7 +203,7 @@ def record_step(name: str) -> Iterator[Trace]:
 class ToolResult:
     """The result of a tool: the text for the model, the number of hits, and the passages that an answer may cite.
 
-    `data` has the tool's own statements, by name: `documentName` and `relevantContent` of a document that was read.
+    `data`: further results by name, such as `documentName` and `relevantContent` of a document that was read.
     """
 
     text: str
@@ -231,7 +231,7 @@ class ToolBackend:
 
 
 class Toolbox:
-    """The tools, under the names by which a model calls them; `schemas` and `call` are for other agents."""
+    """The tools, named as a model calls them; `schemas` and `call` are for other agent frameworks."""
 
     def __init__(self, backend: ToolBackend) -> None:
         self._backend = backend
@@ -242,9 +242,9 @@ class Toolbox:
         return build_tool_schemas([getattr(cls, name) for name in TOOL_NAMES], form)
 
     def call(self, name: str, arguments: Mapping[str, Any] | str = "{}") -> Json:
-        """Return the result of a tool as JSON; its arguments are an object, or the JSON of one as a model writes it.
+        """Call a tool and return its result as JSON; `arguments` is an object, or its JSON text as a model writes it.
 
-        SettingsError for arguments that the schema does not have, NotFound for an unknown tool or document.
+        Raises SettingsError for arguments that do not fit the schema, NotFound for an unknown tool or document.
         """
         tool = find_tool(name, self.list_tools())
         return result_to_json(tool(**parse_arguments(tool, arguments)))
@@ -308,10 +308,7 @@ class Toolbox:
         return ToolResult(f"{head}\n{found.relevant_content}{notes}", len(found.quotes), (citable,), data=data)
 
     def find_document_by_number(self, number: int) -> tuple[DocumentRecord, Document]:
-        """Find the document with that number in the session, within the filter.
-
-        NotFound where there is none, or it has no text.
-        """
+        """Find the document with that number in the session; NotFound if the filter hides it or it has no text."""
         missing = NotFound(f"Document {number} not found")
         doc_id = self._backend.sessions.get_knowledge_source_id_by_index(self._backend.session, number)
         if doc_id is None:
@@ -354,7 +351,6 @@ class Toolbox:
         return numbers[record.id]
 
     def _make_citable_passage(self, record: DocumentRecord, number: int, spans: Sequence[Span]) -> NumberedPassage:
-        """Make a passage that can be cited of spans of a document."""
         text = self._backend.load_document(record.id).text
         hits = tuple(Hit(chunk, record, 1.0) for chunk in self._backend.load_chunks(record.id))
         within = tuple(
@@ -391,7 +387,7 @@ def choose_first_tools(route: Route) -> tuple[str, ...]:
 def build_instructions(route: Route, *, is_requested: bool, known_documents: Mapping[int, str]) -> str:
     """Build the system prompt of the agent for one question: rules, tool to begin with, documents shown before.
 
-    `is_requested` says that the user named the strategy; `known_documents` are the titles numbered in this session.
+    `is_requested`: whether the user named the strategy. `known_documents`: titles by their number in this session.
     """
     tool = ", then ".join(choose_first_tools(route))
     tool += " with the title that it finds" if route.strategy == "document_boost" else ""

@@ -1,11 +1,11 @@
-"""Which passages of a context answer a question without a model, in which order, and how likely they do.
+"""The choice and order of passages that answer a question without a model, and the confidence of the answer.
 
-A reader, which was trained to tell an answer from what is merely close to it, and the reranker, which says what a text
-is about, read the hits of each passage. Their log-odds and those of the relevance are added, and the sums order the
-passages: any one of them puts the right one first less often. The part of the best hit that they find best is marked.
-The sum and what the reader says of the marked part are the confidence. Where the reader does not know the language, the
-reranker reads alone, and the confidence is the relevance refined by it, as after the strategy `rerank`.
-`python -m studies.quoted` measures this.
+Two models score the hits of each passage: the reader, trained to tell an answer from a text that is merely close to it,
+and the reranker, which scores the subject. Passages are ordered by the sum of both log-odds and those of the relevance;
+any one alone puts the right passage first less often. The best-scored part of the best hit is marked. The confidence
+combines the sum with the reader's score of the marked part. If the reader does not know the language, the reranker
+scores alone, and the confidence is the relevance refined by it, as after the strategy `rerank`. `python -m
+studies.quoted` measures this.
 """
 
 import math
@@ -19,22 +19,22 @@ from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.quote import Part, list_parts, quote_part
 from clew.query.search.rank import score_texts
 
-READ_HITS = 10  # of all passages, the most relevant
+READ_HITS = 10  # of all passages, those with the best scores
 READ_PARTS = 24  # of a passage, the nearest to its best hit
 MIN_CHANCE = 0.001  # chances are clipped to this distance from 0 and 1
-MAX_LAG = 4.0  # in log-odds, behind the first passage, of one that is shown after it
-MAX_PART_LAG = 6.0  # … and of a part that an agent reads
-# Of the confidence: the log-odds by which a passage is first, and those of the reader on the marked part.
+MAX_LAG = 4.0  # in log-odds, behind the first passage, within which others are shown
+MAX_PART_LAG = 6.0  # … and within which an agent reads parts
+# Of the confidence: a constant, and the weights of the passage's log-odds and of the reader's on the marked part.
 OFFSET, HIT_WEIGHT, PART_WEIGHT = 1.3, 0.2, 0.5
-MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of a whole message, and of the reranker on a part of a page
+MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of the whole message, and of the reranker on a page, in the choice of a part
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionReader:
-    """Reads texts for one question: the reranker, and the reader where it knows the language.
+    """The models that score texts for one question: the reranker, and the reader if it knows the language.
 
-    Of a follow-up, the reranker reads the question that was searched for, and the reader orders the passages by the one
-    that was `asked`: with what went before it, the reader more often claims the last answer again.
+    For a follow-up, the reranker scores the `question` that was searched for, and the reader orders the passages by the
+    question as `asked`: given the words of the conversation, the reader more often picks the last answer again.
     """
 
     question: str
@@ -47,11 +47,11 @@ class QuestionReader:
         return self._score(self.reader or self.reranker, self.question, texts)
 
     def read_as_asked(self, texts: Sequence[str]) -> list[float]:
-        """Return the log-odds that each text answers the question as asked; by the reranker the one searched for."""
+        """Return the log-odds that each text answers the question as asked; without a reader, as searched for."""
         return self._score(self.reader, self.asked or self.question, texts) if self.reader else self.read(texts)
 
     def read_topics(self, texts: Sequence[str]) -> list[float]:
-        """Return the log-odds by the reranker beside a reader; 0 where it reads alone."""
+        """Return the reranker's log-odds to add to a reader's; 0 without a reader."""
         return self._score(self.reranker, self.question, texts) if self.reader else [0.0] * len(texts)
 
     def _score(self, model: Reranker, question: str, texts: Sequence[str]) -> list[float]:
@@ -96,7 +96,7 @@ def choose_passages(reader: QuestionReader, passages: Sequence[NumberedPassage],
 def find_best_spans(
     reader: QuestionReader, passages: Sequence[NumberedPassage], *, count: int
 ) -> list[tuple[int, int]]:
-    """Return the spans of the parts that answer best, of whichever passage, and not far behind the first."""
+    """Return the spans of the parts that answer best, over all passages, within MAX_PART_LAG of the first."""
     parts = [part for passage in passages for part in list_parts(passage)]
     odds = reader.read([part.text for part in parts])
     least = max(odds, default=0.0) - MAX_PART_LAG
@@ -111,9 +111,9 @@ def to_log_odds(chance: float) -> float:
 
 
 def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) -> list[_ReadPassage]:
-    """Return the passages by the log-odds of their best hits, of which only the most relevant are read."""
+    """Rank the passages by the log-odds of their best hits; read only the hits with the best scores."""
     pairs = [(each, hit) for each in passages for hit in each.passage.chunks if not math.isnan(hit.relevance)]
-    pairs = pairs or [(each, each.passage.chunks[0]) for each in passages]  # of a strategy that tells no relevance
+    pairs = pairs or [(each, each.passage.chunks[0]) for each in passages]  # the strategy gives no relevance
     pairs = sorted(pairs, key=lambda pair: -pair[1].score)[:READ_HITS]
     texts = [hit.chunk.index_text for _, hit in pairs]
     best: dict[int, _ReadPassage] = {}
@@ -126,7 +126,7 @@ def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) 
 
 
 def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, float] | None:
-    """Return the part that answers best and its log-odds, of those in the best hit or of the messages nearest to it."""
+    """Return the best part of the best hit, or of the messages nearest to it, and the log-odds of that part."""
     chunk = read.hit.chunk
     parts = list_parts(read.passage, (chunk.start, chunk.end)) or list_parts(read.passage)
     parts = sorted(parts, key=lambda part: _measure_distance(part, chunk))[:READ_PARTS]
@@ -149,12 +149,12 @@ def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, f
 
 
 def _measure_distance(part: Part, chunk: Chunk) -> int:
-    """How far a part is from a chunk, in characters; 0 inside."""
+    """Return the distance of a part from a chunk in characters; 0 inside."""
     return max(chunk.start - part.end, part.start - chunk.end, 0)
 
 
 def _estimate_confidence(reader: QuestionReader, read: _ReadPassage, part: float) -> float:
-    """Return the chance that a passage answers, by what orders the passages and by the reader on the marked part."""
+    """Estimate the chance that a passage answers, from its log-odds and the reader's on the marked part."""
     if reader.reader is None:
         odds = read.odds if math.isnan(read.hit.relevance) else read.odds / 2
     else:

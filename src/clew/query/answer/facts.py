@@ -1,4 +1,4 @@
-"""Extracts the facts of a text that must match exactly: numbers with units, dates, codes and names.
+"""Facts of a text that must match exactly: numbers with units, dates, codes and names.
 
 A number is compared by value, however it is written: 1,200 and 1200, ninety and 90, 5 million and 5,000,000. A date is
 its year, month and day, as far as given. "At least 5" and "at most 5" are different facts.
@@ -84,7 +84,7 @@ class Fact:
         return tuple(part * times if isinstance(part, int) else part for part in self.key), unit
 
     def agrees_with(self, other: "Fact") -> bool:
-        """Return whether the other says the same, or the same with more detail."""
+        """Return whether the other fact says the same, or the same with more detail."""
         if self.kind == "year" and other.kind == "date":
             return self.key[0] == other.key[0]
         if self.kind != other.kind and not {self.kind, other.kind} <= _NUMERIC:
@@ -99,7 +99,7 @@ class Fact:
 
 @lru_cache(maxsize=2048)  # every sentence of an answer is checked against the same few passages
 def find_facts(text: str) -> tuple[Fact, ...]:
-    """Return the numbers, dates, codes and names of a text in order; a sentence's first word is taken for no name."""
+    """Return the numbers, dates, codes and names of a text in order; the first word of a sentence is no name."""
     found: list[Fact] = []
     for find in (_find_dates, _find_codes, _find_numbers, _find_number_words, _find_names):
         found += [fact for fact in find(text) if all(fact.end <= one.start or one.end <= fact.start for one in found)]
@@ -212,7 +212,6 @@ def _find_number_words(text: str) -> list[Fact]:
 
 
 def _sum_number_words(parts: Sequence[str]) -> int:
-    """Return the value of a sequence of number words."""
     total = part_of = 0
     for part in parts:
         if part in SCALES:

@@ -44,7 +44,7 @@ class NumberedPassage:
 
     @property
     def text_with_authors(self) -> str:
-        """The text of the passage with the author before each message, and the header of a table that it begins in."""
+        """The text of the passage, under the header of a table it begins in, with the author before each message."""
         parts = [f"{self.passage.table_header}\n"] if self.passage.table_header else []
         for start, text in self.pieces:
             at = 0
@@ -56,7 +56,7 @@ class NumberedPassage:
 
     @property
     def title_and_headings(self) -> str:
-        """The titles of the document and the headings, which a sentence may use too."""
+        """The title of the document and the headings, whose words a sentence may use too."""
         headings = dict.fromkeys(heading for hit in self.passage.chunks for heading in hit.chunk.headings)
         return " ".join([self.record.title, *headings])
 
@@ -81,7 +81,7 @@ class NumberedPassage:
         return omits_negation(text, span[0] - at, span[1] - at)
 
     def find_supporting_sentences(self, claim: str, *, max_sentences: int = 2) -> list[Span]:
-        """Return the sentences that together have most terms of a claim, best first; each further one adds enough."""
+        """Find the sentences that together cover most terms of a claim, best first; each must add enough of them."""
         wanted = set(extract_terms(claim))
         min_added = max(2.0, 0.3 * len(wanted))
         spans = [
@@ -134,7 +134,7 @@ def omits_negation(text: str, low: int, high: int) -> bool:
 
 
 def number_passages(context: Context, read: Read) -> list[NumberedPassage]:
-    """Return the passages of a context numbered from 1, their text read again from the store."""
+    """Assign numbers from 1 to the passages of a context, and read their text again from the store."""
     records = {record.id: record for record in context.documents}
     texts = {doc_id: read(doc_id).text for doc_id in {each.chunks[0].chunk.doc_id for each in context.passages}}
     found: list[NumberedPassage] = []

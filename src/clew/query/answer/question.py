@@ -1,4 +1,4 @@
-"""Questions: whether a text asks something, and what is asked for that texts do not have."""
+"""Questions: whether a text asks something, and what a question asks for that texts lack."""
 
 import re
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _QUANTITY_WORDS = re.compile(
     r"|unlimited|free)\b",
     re.IGNORECASE,
 )
-# A name and what tells it from its like: Aqua 7, Ring B, E-4417, E52, v2.13.
+# A name with its distinguishing number: Aqua 7, Ring B, E-4417, E52, v2.13.
 _NUMBERED = re.compile(r"\b(?P<name>[A-Z][^\W\d_]+(?:[ -][A-Z][^\W\d_]+)?)[ -](?P<number>\d+[A-Za-z]?|[A-Z])\b")
 _CODE = re.compile(r"(?<!\w)(?P<name>[A-Z]{1,6})[-_]?(?P<number>\d[\w-]*)")
 _VERSION = re.compile(r"(?<![\w.])v?\d+(?:\.\d+){2,}(?![\w.]*\d)")
@@ -64,7 +64,7 @@ def is_question(text: str) -> bool:
 
 
 def explain_missing(question: str, texts: Sequence[str]) -> str:
-    """Find what is asked for that none of the texts has: a code whose like they have, an amount, a price; or empty."""
+    """Explain what a question asks for and no text has (a code like theirs, an amount, a price); empty if nothing."""
     dates = [fact for fact in find_facts(question) if fact.kind in ("date", "year")]
     for pattern in (_CODE, _NUMBERED):
         for asked in pattern.finditer(question):
@@ -86,10 +86,10 @@ def explain_missing(question: str, texts: Sequence[str]) -> str:
 
 
 def explain_unnamed(question: str, texts: Sequence[str]) -> str:
-    """Which name of the question no text has a word of; empty where each is known.
+    """Return the name in the question of which no text has a word, as a reason; empty if each is known.
 
-    Abbreviations do not count: a text may spell them out. A name has no language of its own: English makes "pari" of
-    Paris, and French leaves it, so that it is looked for as it is written too.
+    Abbreviations do not count: a text may spell them out. Names are also looked for unstemmed, because stems depend on
+    the language: English makes "pari" of Paris, French does not.
     """
     names = [fact.text for fact in find_facts(question) if fact.kind == "name" and not fact.text.isupper()]
     known = set(chain.from_iterable(map(_list_name_words, texts))) if names else set[str]()

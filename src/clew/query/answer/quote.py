@@ -1,8 +1,8 @@
-"""Quotes of an answer without a model: a passage as it stands in its source, trimmed around the part that answers.
+"""Quoted answers without a model: a passage verbatim from its source, trimmed around the part that answers.
 
-A part is a sentence; with the code, list or rows that it introduces; a row of a table; or a message. Headings, field
-lists and questions answer nothing, so they are none. Who reads a whole passage finds the answer even where another part
-of it is marked.
+A part is a sentence (with the code, list or rows that it introduces), a row of a table, or a message. Headings, field
+lists and questions answer nothing, so they are no parts. A reader of the whole passage finds the answer even if another
+part of it is marked.
 """
 
 import re
@@ -23,12 +23,12 @@ from clew.query.answer.question import is_question
 from clew.query.context.format.messages import format_message_line
 
 EVERYWHERE: Span = (0, sys.maxsize)
-MAX_WORDS = 150  # of a passage that is shown
+MAX_WORDS = 150  # of a quoted passage
 MIN_WORDS = 3  # a shorter sentence of a page is no part
-MAX_MESSAGE_CHARS = 280  # a longer message is read by its sentences
+MAX_MESSAGE_CHARS = 280  # a longer message is split into sentences
 MAX_BLOCK_LINES = 14  # of code, a list or a table that is marked with its sentence
-MAX_LEAD_CHARS = 200  # of a sentence before code that does not end in a colon
-MESSAGES_BEFORE = 2  # that may ask what a message answers without replying to it
+MAX_LEAD_CHARS = 200  # of a sentence that introduces code without a colon
+MESSAGES_BEFORE = 2  # in which to look for the question of a message that is no reply
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _ITEM = re.compile(r"\s*(?:[-*+•‣▪–]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s|\s*(?:={3,}|-{3,}|\*{3,}|~{3,})\s*$")
@@ -41,7 +41,7 @@ _TAG = (
     r"(?:\s[^<>]*)?/?>)"
 )
 _TAGS = re.compile(rf"\s*(?:{_TAG}\s*)+")
-# HTML is not what a source says, and the marks of its own footnotes would pass for ours. Code keeps both.
+# HTML is not content, and a source's own footnote marks would pass for our citations. Code keeps both.
 _MARKUP = re.compile(
     rf"(?P<code>^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)|\Z)|`[^`]*`)|^[ \t]*(?:{_TAG}[ \t]*)+\n+|{_TAG}"
     r"|(?:(?<=[.,;:!?)”\"])|(?<=[^\W\d_A-Z]{3}))(?:\[\d{1,3}\])+(?=[\s.,;:!?)”\"\[]|$)",
@@ -51,7 +51,7 @@ _MARKUP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a passage that may answer: its span in the document, how it is read, and the message it is of."""
+    """A part of a passage that may answer: its span in the document, its text for the reader, and its message."""
 
     start: int
     end: int
@@ -69,9 +69,9 @@ class Block:
 
 
 def list_parts(passage: NumberedPassage, within: Span = EVERYWHERE) -> list[Part]:
-    """Return the parts of a passage in order, of a page those of the blocks that share text with a span of it.
+    """List the parts of a passage in order; of a page, only those in blocks that overlap the span `within`.
 
-    A row has the names of its columns, a message its author and what it answers.
+    The text of a row includes its column names, that of a message its author and the question it answers.
     """
     if passage.passage.messages:
         return list(_list_message_parts(passage))
@@ -84,9 +84,9 @@ def list_parts(passage: NumberedPassage, within: Span = EVERYWHERE) -> list[Part
 
 
 def quote_part(passage: NumberedPassage, part: Part, within: Span) -> AnswerPart:
-    """Quote a passage, trimmed to whole sentences, rows, code blocks or messages around a part, which is marked.
+    """Quote a passage with a part marked, trimmed to whole sentences, rows, code blocks or messages around the part.
 
-    Of a page, what is within a span of the document is shown before what is around it.
+    On a page, text inside the span `within` has priority over text around it.
     """
     cited = passage.cite_span((part.start, part.end))
     if part.message >= 0:
@@ -106,7 +106,7 @@ def quote_part(passage: NumberedPassage, part: Part, within: Span) -> AnswerPart
 
 
 def _remove_markup(text: str, start: int, end: int) -> tuple[str, str, str]:
-    """Return what comes before a span of a text, the span, and what comes after it, without markup."""
+    """Return the text before a span, the span, and the text after it, all without markup."""
     cuts = [found.span() for found in _MARKUP.finditer(text) if not found["code"]]
     kept = list(zip([0, *(high for _, high in cuts)], [*(low for low, _ in cuts), len(text)], strict=True))
     before, chosen, after = (
@@ -117,13 +117,13 @@ def _remove_markup(text: str, start: int, end: int) -> tuple[str, str, str]:
 
 
 def count_words(text: str) -> int:
-    """How many words a text has; in scripts without spaces, two characters are about one."""
+    """Count the words of a text; in scripts without spaces, two characters are about one word."""
     spaced, runs = split_runs(text)
     return len(_WORDS.findall(spaced)) + sum(-(-len(run) // 2) for run in runs)
 
 
 def _label_row(passage: NumberedPassage, text: str, low: int, high: int) -> str:
-    """Return a part as it is read: a row of a table with the names of its columns."""
+    """Return the text of a part; a row of a table with the names of its columns."""
     part = text[low:high]
     if not is_table_row(part) or "\n" in part:
         return part
@@ -131,7 +131,7 @@ def _label_row(passage: NumberedPassage, text: str, low: int, high: int) -> str:
 
 
 def _list_message_parts(passage: NumberedPassage) -> Iterator[Part]:
-    """Yield the parts of messages; each is read after its author and the question that it follows."""
+    """Yield the parts of messages, the text of each after its author and the question it answers."""
     messages = passage.passage.messages
     places = {each.id: place for place, each in enumerate(messages)}
     for hit in sorted(passage.passage.chunks, key=lambda hit: hit.chunk.start):
@@ -150,7 +150,7 @@ def _list_message_parts(passage: NumberedPassage) -> Iterator[Part]:
 
 
 def _find_asked(messages: Sequence[PassageMessage], place: int) -> str:
-    """Return the question that a message answers: the one it replies to, or of another person shortly before it."""
+    """Return the question that a message answers: its parent, or one of another person shortly before; else empty."""
     message = messages[place]
     replied = [each for each in messages[:place] if each.id == message.reply_to]
     before = [each for each in messages[max(0, place - MESSAGES_BEFORE) : place] if each.author != message.author]
@@ -158,12 +158,11 @@ def _find_asked(messages: Sequence[PassageMessage], place: int) -> str:
 
 
 def _asks(text: str) -> bool:
-    """Return whether a message asks something, in any of its sentences."""
     return any(is_question(text[low:high]) for low, high in split_sentences(text))
 
 
 def _list_message_spans(text: str) -> list[Span]:
-    """Return a short message as a whole, without questions around it; else its sentences that are no questions."""
+    """Return a short message as one span, without questions around it; else its sentences that are no questions."""
     spans = split_sentences(text)
     said = [not is_question(text[low:high]) and bool(_WORD.search(text[low:high])) for low, high in spans]
     kept = [span for span, says in zip(spans, said, strict=True) if says]
@@ -176,12 +175,12 @@ def _list_message_spans(text: str) -> list[Span]:
 
 
 def _is_one_word(text: str) -> bool:
-    """Return whether what is left of a message beside its questions is a word: "with Karl hungry? dangerous"."""
+    """Return whether the text that is left beside a message's questions is one word: "with Karl hungry? dangerous"."""
     return count_words(text) == 1 and not any(map(str.isdigit, text))
 
 
 def _list_page_spans(text: str, within: Span) -> Iterator[Span]:
-    """Yield the spans that can be marked of the blocks of a page's text that share text with a span of it."""
+    """Yield the spans to mark in a page's blocks that overlap the span `within`."""
     blocks = split_blocks(text)
     for place, block in enumerate(blocks):
         if block.end <= within[0] or within[1] <= block.start:
@@ -197,7 +196,7 @@ def _list_page_spans(text: str, within: Span) -> Iterator[Span]:
 
 
 def _list_sentences(text: str, block: Block, after: Block | None) -> Iterator[Span]:
-    """Yield the sentences of a block; the last with what it introduces, a sentence before code with the code."""
+    """Yield the sentences of a block; the last one together with the code, table or list that it introduces."""
     spans = [(block.start + low, block.start + high) for low, high in split_sentences(text[block.start : block.end])]
     for place, (low, high) in enumerate(spans):
         sentence = text[low:high]
@@ -216,7 +215,7 @@ def _list_sentences(text: str, block: Block, after: Block | None) -> Iterator[Sp
 
 
 def _find_end_of_run(text: str, after: Block) -> int:
-    """Where the code, the table or the items that begin with a block end, as far as they are marked."""
+    """Return the end of the code, table or list that starts with a block, cut to MAX_BLOCK_LINES."""
     end = after.end
     if after.kind == "item":
         for each in split_blocks(text[after.end :]):
@@ -274,7 +273,7 @@ def _classify_line(line: str) -> str:
 
 
 def _quote_messages(messages: Sequence[PassageMessage], at: int, quote: str) -> tuple[str, Span]:
-    """Return the message at a place with those before and after it, and where the quote stands in what is shown."""
+    """Return a message with the messages around it as text, and the span of the quote in that text."""
     lines = [format_message_line(each) for each in messages]
     text, quote = messages[at].text.strip(), quote.strip()
     name, place = lines[at].rfind(text), text.find(quote)
@@ -294,7 +293,7 @@ def _quote_messages(messages: Sequence[PassageMessage], at: int, quote: str) -> 
 def _trim(text: str, part: Span, near: Span | None = None) -> Span:
     """Return the span of whole units of a text around a part of it, without headings at either end.
 
-    It holds at least the units that the part is in, and those that are near before others.
+    It includes all units of the part; units in the span `near` are added before others.
     """
     units = [unit for block in split_blocks(text) for unit in _split_block(text, block)]
     own = _find_units(units, part)
@@ -311,7 +310,6 @@ def _trim(text: str, part: Span, near: Span | None = None) -> Span:
 
 
 def _find_units(units: Sequence[Block], span: Span) -> list[int]:
-    """Return the places of the units that share text with a span."""
     return [place for place, unit in enumerate(units) if unit.start < span[1] and span[0] < unit.end]
 
 
@@ -328,7 +326,7 @@ def _split_block(text: str, block: Block) -> list[Block]:
 
 
 def _grow(sizes: Sequence[int], first: int, last: int, limits: Span | None = None) -> Span:
-    """Widen a range of units by the next one after and before it in turn, while their sizes fit, within limits."""
+    """Widen a range of units after and before it in turn, within limits, while their sizes fit in MAX_WORDS."""
     low, high = limits or (0, len(sizes) - 1)
     total, is_open = sum(sizes[first : last + 1]), [True, True]
     while any(is_open):

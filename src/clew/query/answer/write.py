@@ -17,7 +17,7 @@ from clew.query.answer.facts import find_facts
 UNSUPPORTED = "The model answered, but nothing it said is supported by the collection."
 DECLINES = "it says that the passages hold no answer"
 INTRODUCES = "it introduces what follows"
-MIN_REPEATED_WORDS = 4  # of a sentence that is not shown again
+MIN_REPEATED_WORDS = 4  # from which a repeated sentence is not shown again
 NOT_FOUND_REPLY = "NOT FOUND"  # the reply a model is told to give where the passages hold no answer
 SYSTEM = (
     "You answer questions from numbered passages and from nothing else. Put the number of the passage that says it, "
@@ -60,9 +60,9 @@ _NEGATED = re.compile(r"\b(?:not|no|nothing|unable|insufficient|cannot)\b|n['’
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """The checked text, the citations of its numbers, the verdicts, and what was removed or corrected.
+    """The checked text, the citations of its numbers, the verdicts, and the removed or corrected sentences.
 
-    `fault` is why the model failed midway, if it did; the text is then what it had written so far.
+    `fault`: the error, if the model failed midway; the text then ends there.
     """
 
     text: str
@@ -78,12 +78,12 @@ class WrittenAnswer:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the model answered, and none of it is supported."""
+        """Whether the model answered, and no claim is supported."""
         return not self.is_answer and any(each.verdict != "supported" for each in self.sentences)
 
     @property
     def confidence(self) -> float:
-        """The mean chance that a sentence which is shown and claims something is supported; 0 without an answer."""
+        """The mean support of the claims that are shown; 0 without an answer."""
         claims = [each.support for each in self.sentences if each.shown and each.support is not None]
         return sum(claims) / len(claims) if self.is_answer else 0.0
 
@@ -103,7 +103,7 @@ class WrittenAnswer:
 
 
 def build_answer_prompt(question: str, context: str, *, history: str = "", style: str = "") -> str:
-    """Return the prompt for a model: the passages, the conversation so far, the style, the question."""
+    """Build the prompt for a model: the passages, the conversation so far, the style, the question."""
     conversation = f"\n\nThe conversation so far:\n{history}" if history else ""
     manner = f"\n\n{style}" if style else ""
     return f"{context}{conversation}{manner}\n\nQuestion: {question}\nAnswer:"
@@ -119,10 +119,9 @@ def write_answer(
 ) -> WrittenAnswer:
     """Return the checked answer from a streamed reply; `on_event` is called with each checked sentence and its verdict.
 
-    Citations are numbered in order of appearance, or by the `numbers` of their documents. A sentence that is not
-    supported is marked, removed, or raises UnsupportedAnswer. The text is empty where the model replies that the
-    passages hold no answer. Raises DriverFailed for an empty reply, and for a model that fails
-    before any supported sentence.
+    Citations are numbered in order of appearance, or by the `numbers` of their documents. An unsupported sentence is
+    marked, removed, or raises UnsupportedAnswer. The text is empty if the model replies that the passages hold no
+    answer. Raises DriverFailed for an empty reply, and for a model that fails before any supported sentence.
     """
     writer = _AnswerWriter(checker, numbers or {}, on_event, unsupported)
     stream = ModelStream(pieces)
@@ -158,7 +157,7 @@ def write_answer(
 
 
 class _AnswerWriter:
-    """Collects the checked sentences; those that claim nothing are written once a claim follows or precedes them."""
+    """A collector of checked sentences; sentences that claim nothing are written only beside a claim."""
 
     def __init__(
         self, checker: Checker, numbers: Mapping[str, int], on_event: OnEvent | None, unsupported: str
@@ -174,7 +173,7 @@ class _AnswerWriter:
         self._places: dict[tuple[object, ...], int] = {}  # the number of a cited passage or message
 
     def defer(self, sentence: AnswerSentence, after: str) -> None:
-        """Keep a sentence that claims nothing until a claim is written."""
+        """Hold back a sentence that claims nothing until a claim is written."""
         self._deferred.append((sentence, after))
 
     def write(self, sentence: str, checked: CheckedSentence, after: str) -> None:
@@ -216,7 +215,7 @@ class _AnswerWriter:
         self._emit_verdict(judged)
 
     def _number(self, citation: Citation) -> int:
-        """Return the number of a citation: one for all that is cited of a passage, and of a message."""
+        """Return the number of a citation; all citations of a passage piece or message share one."""
         place = self._checker.find_place(citation)
         if place not in self._places:
             self.cited.append([])
@@ -225,7 +224,7 @@ class _AnswerWriter:
         return self._numbers.get(citation.document, self._places[place])
 
     def end(self) -> None:
-        """Write what was kept, if a claim is supported; a reply that only declines is no answer."""
+        """Write the deferred sentences if a claim is supported; a reply that only declines is no answer."""
         self._write_deferred(bool(self.cited))
 
     def _write_deferred(self, is_shown: bool) -> None:
@@ -258,7 +257,7 @@ def _find_marks(sentence: str) -> str:
 
 
 class ModelStream:
-    """The pieces of a streamed reply until it ends or fails; then `failure`, and in `rest` the unfinished sentence."""
+    """The pieces of a streamed reply; after a failure, the error in `failure` and the unfinished sentence in `rest`."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self._pieces = pieces
@@ -278,7 +277,7 @@ class ModelStream:
 
 
 def _iter_sentences(stream: ModelStream) -> Iterator[tuple[str, str]]:
-    """Yield each sentence with its citation marks once the next has begun, and the white space after it."""
+    """Yield each sentence with its citation marks, and the white space after it, once the next has begun."""
     waiting = ""
     for piece in stream:
         waiting += piece
@@ -293,7 +292,7 @@ def _iter_sentences(stream: ModelStream) -> Iterator[tuple[str, str]]:
 
 
 def _split_lead_ins(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the sentences, those that begin with a lead-in as two."""
+    """Yield the sentences, with lead-ins split off as sentences of their own."""
     for sentence, after in sentences:
         head, rest = split_lead_in(sentence)
         if head:
@@ -302,9 +301,9 @@ def _split_lead_ins(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str,
 
 
 def _share_citations(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield the sentences with the citation that they share: that of the next sentence of the paragraph that has one.
+    """Yield the sentences with the citation marks that they share: those of the next cited sentence on the line.
 
-    A sentence without a citation waits for it until its line ends.
+    A sentence without a citation waits for one until its line ends.
     """
     waiting: list[tuple[str, str]] = []
     for sentence, after in sentences:
@@ -323,7 +322,7 @@ def _ends_in_quoted_ellipsis(text: str) -> bool:
 
 
 def _split_reply_sentences(text: str) -> list[tuple[str, str]]:
-    """Return the text as sentences with their citation marks, and the white space after each; nothing is lost.
+    """Split a text into sentences with their citation marks, and the white space after each; nothing is lost.
 
     A fenced code block is one sentence.
     """
@@ -362,7 +361,7 @@ def introduces(sentence: str) -> bool:
 
 
 def split_lead_in(sentence: str) -> tuple[str, str]:
-    """Return the words that only introduce a sentence, with colon and citation, and the sentence; or none."""
+    """Split off the words that only introduce a sentence, with colon and citation; they may be empty."""
     found = re.match(r"[^:\n]{1,120}:(?:\s*[\[【][^\]】\n]{1,20}[\]】])*\s+(?=[^\s\[【])", sentence)
     if found is None:
         return "", sentence

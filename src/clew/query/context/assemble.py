@@ -1,10 +1,9 @@
-"""Builds a Context: hits are expanded, merged into passages, fitted to the token budget and rendered as prompt text.
+"""Assembly of a Context: hits are expanded, merged into passages, fitted to the token budget and rendered.
 
-Expansion adds the neighbouring chunks of hits, or the rest of a section of which most was found. A neighbour is under
-the same headings and ranks by a share of its hit's score: before hits that score less, after all others. The rest of a
-section, and the reply to a message that asks, fill the room that all hits leave. An expansion is a Hit with the score
-of the one it came from, and `scores` names it "neighbour" or "section"; it was not compared with the query, so its
-similarity and relevance are nan.
+Expansion adds the neighbouring chunks of hits, or the rest of sections that were mostly found. A neighbour is under the
+headings of its hit and ranks by a share of the hit's score. The rest of a section, and the reply to a message that
+asks, fill the room that all hits leave. An expansion is a Hit with the score of the hit it came from, under "neighbour"
+or "section" in `scores`; it was not compared with the query, so its similarity and relevance are nan.
 """
 
 from collections import defaultdict
@@ -31,17 +30,17 @@ from clew.query.context.format.renderers import Renderer, RenderInput
 from clew.query.context.merge import as_merged_chunk, merge_hits
 from clew.query.rank.calibrate import estimate_answer_chances, get_part
 
-IRRELEVANT = "relevance"  # the reason of a hit that is left out
+IRRELEVANT = "relevance"  # the reason of a hit that is not relevant enough
 
 
 def split_by_relevance(
     hits: Sequence[Hit], config: ContextConfig, find_anywhere: Callable[[], Sequence[Hit]] | None = None
 ) -> tuple[list[Hit], list[Hit]]:
-    """Split the hits into shown ones and ones left out.
+    """Split the hits by relevance into shown and left-out hits.
 
-    Of a query of a conversation all are left out if not even all together are likely enough to answer it.
+    If all hits of a query together are unlikely to answer it, all are left out; a conversation has several queries.
 
-    find_anywhere: Finds the hits without the filter: whether a question has an answer does not depend on a filter.
+    find_anywhere: A search without the filter: whether a question has an answer does not depend on a filter.
     """
     answered = _list_answered(hits, config)
     if find_anywhere is not None and any(get_part(hit) not in answered for hit in hits):
@@ -52,12 +51,12 @@ def split_by_relevance(
 
 
 def _list_answered(hits: Sequence[Hit], config: ContextConfig) -> set[float]:
-    """List the queries, by number, of which some hit is likely enough to answer."""
+    """Return the numbers of the queries that the hits are likely enough to answer."""
     return {part for part, chance in estimate_answer_chances(hits).items() if chance >= config.min_chance}
 
 
 def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count, config: ContextConfig) -> Context:
-    """Return the context with the hits that were left out in its ledger, and a reason if nothing else was found."""
+    """Return the context with the left-out hits listed as dropped, and a reason if nothing else was found."""
     dropped = [DroppedPassage(as_merged_chunk(hit), IRRELEVANT, count(hit.chunk.text)) for hit in left_out]
     nothing_else = not context.passages and not context.dropped
     reason = explain_floor(left_out, config) if nothing_else else context.reason
@@ -65,7 +64,7 @@ def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count
 
 
 def explain_floor(left_out: Sequence[Hit], config: ContextConfig) -> str:
-    """Return the reason why nothing is shown although something was found."""
+    """Explain why nothing is shown although something was found."""
     chance = max(estimate_answer_chances(left_out).values(), default=0.0)
     if chance < config.min_chance:
         return (
@@ -79,7 +78,7 @@ Read = Callable[[str], Document]
 
 
 def cite_passages(passages: Sequence[MergedChunk], records: Mapping[str, DocumentRecord]) -> tuple[Citation, ...]:
-    """Return one citation per chunk of the passages, in their order; those of its copies follow each passage."""
+    """Return one citation per chunk of the passages, in order; the copies of a passage follow it."""
     return tuple(
         make_citation(hit.chunk, records[hit.chunk.doc_id], hit.chunk.start, hit.chunk.text)
         for passage in passages
@@ -110,7 +109,7 @@ def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) 
 
 
 def _find_line(chunk: Chunk, start: int) -> int | None:
-    """Find the line of the file on which a position of the chunk is; None where the lines are not those of a file."""
+    """Find the line of the file at a position of the chunk; None if the chunk has no line numbers."""
     first = chunk.meta.get("line")
     if not isinstance(first, int):
         return None
@@ -118,7 +117,7 @@ def _find_line(chunk: Chunk, start: int) -> int | None:
 
 
 def check_citations(citations: Iterable[Citation], read: Read) -> Iterator[CitationCheck]:
-    """Check whether each quote still stands in its document, moved, changed or is gone."""
+    """Check whether each quote is still in its document, has moved, has changed or is gone."""
     last: tuple[str, str | None] = ("", None)
     for citation in citations:
         if last[0] != citation.document:
@@ -137,10 +136,10 @@ ReadChunks = Callable[[str], Sequence[Chunk]]  # the chunks of a document in ord
 NEIGHBOUR, SECTION = "neighbour", "section"  # the score names of expansions
 NO_NUMBERS: Mapping[str, int] = {}
 NO_MATCH = "nothing in the collection matches the query"
-NEIGHBOUR_WORTH = 0.8  # of its hit's score: before hits that score much less (`make study ARGS=contexts`)
+NEIGHBOUR_WORTH = 0.8  # of its hit's score: ranks it before hits that score much less (`make study ARGS=contexts`)
 SECTION_SHARE = 0.5  # of a section's text that must be found before the rest is added
 MIN_COPY_CHARS = 40  # a shorter text ("None.", "See above.") may mean another thing in another document
-Copies = Mapping[tuple[str, int], Sequence[Hit]]  # by id and end of the chunk, so that a chunk that was cut has none
+Copies = Mapping[tuple[str, int], Sequence[Hit]]  # by id and end of a chunk, so that a cut chunk has none
 
 
 def cache_chunk_reads(chunks: ReadChunks) -> ReadChunks:
@@ -157,7 +156,7 @@ def cache_chunk_reads(chunks: ReadChunks) -> ReadChunks:
 
 
 def add_neighbours(hits: Sequence[Hit], chunks: ReadChunks, doc_ids: Container[str]) -> list[Candidate]:
-    """Add the neighbours of hits in the given documents, by score; a neighbour has a share of its hit's.
+    """Add the neighbours of hits in the given documents, ranked by a share of their hit's score.
 
     A neighbour that is a hit too takes the better of both ranks; any other is read only when its turn comes.
     """
@@ -186,7 +185,7 @@ def add_neighbours(hits: Sequence[Hit], chunks: ReadChunks, doc_ids: Container[s
 
 
 def complete_sections(chunks: ReadChunks) -> Expand:
-    """Make an expansion by the missing chunks of sections of which the hits hold at least half."""
+    """Make an expansion that adds the missing chunks of sections of which the hits hold at least half."""
 
     def expand(hits: Sequence[Hit]) -> Iterator[Hit]:
         taken = {hit.chunk.id for hit in hits}
@@ -205,7 +204,7 @@ def complete_sections(chunks: ReadChunks) -> Expand:
 
 
 def add_replies(chunks: ReadChunks, doc_ids: Container[str]) -> Expand:
-    """Make an expansion by the first reply that says something to each message that asks, in the given documents."""
+    """Make an expansion that adds to each message that asks its first reply with content, in the given documents."""
 
     def expand(hits: Sequence[Hit]) -> Iterator[Hit]:
         taken = {hit.chunk.id for hit in hits}
@@ -255,10 +254,10 @@ def build_context(
 ) -> Context:
     """Build the Context of the hits: expanded, merged, fitted to the token budget, rendered; an empty one has a reason.
 
-    The order of the search is kept; only hits of equal score are sorted by position. A text that several documents have
-    is shown once, for the best hit: the others are the `copies` of its passage, which names their sources; they are
-    among the documents and citations of the context, and in the ledger as "duplicate". `numbers` are the numbers that
-    documents already have.
+    The order of the search is kept; only hits of equal score are sorted by position. A text that several documents
+    share is shown once, for the best hit. The other hits are the `copies` of its passage, which names their sources;
+    they are among the documents and citations of the context, and dropped as "duplicate". `numbers` are the numbers
+    that documents already have.
     """
     config = settings.context
     usable, unusable = _separate_unusable_hits(hits, records)
@@ -303,7 +302,7 @@ def build_context(
 def _choose_expansion(
     hits: Sequence[Hit], records: Mapping[str, DocumentRecord], chunks: ReadChunks, config: ContextConfig
 ) -> tuple[Sequence[Candidate], Expand]:
-    """Return the hits with their neighbours, and the expansion after them, as `context.grow` asks for."""
+    """Return the hits with their neighbours, and the expansion after them, by `context.grow`."""
     if config.grow == "section":
         return hits, complete_sections(chunks)
     kinds = {"neighbours": {each.kind for each in records.values()}, "threads": {THREAD_KIND}}.get(config.grow, ())
@@ -314,7 +313,7 @@ def _choose_expansion(
 
 
 def _cache_text_reads(read: Callable[[str], Document]) -> Callable[[str], str]:
-    """Cache the texts of documents; one that no longer exists has none."""
+    """Cache the texts of documents; a document that no longer exists has an empty text."""
 
     @cache
     def read_text(doc_id: str) -> str:
@@ -329,7 +328,7 @@ def _cache_text_reads(read: Callable[[str], Document]) -> Callable[[str], str]:
 def _separate_unusable_hits(
     hits: Sequence[Hit], records: Mapping[str, DocumentRecord]
 ) -> tuple[list[Hit], list[tuple[Hit, str]]]:
-    """Return the usable hits in order; and, with reasons, the unusable: duplicates and those whose document is gone.
+    """Return the usable hits in order, and the unusable ones with reasons: duplicates and hits of dropped documents.
 
     Hits of equal score are sorted by document and position, so that the result does not depend on their order.
     """
@@ -353,7 +352,7 @@ def _separate_unusable_hits(
 
 
 def _separate_copies(hits: Sequence[Hit]) -> tuple[list[Hit], Copies]:
-    """Return the hits whose text no earlier hit of another document has, white space aside; and the others, its copies.
+    """Separate the hits from their copies: hits of another document with the same text, white space aside.
 
     A message is never a copy: it has an author and a time of its own.
     """
@@ -372,13 +371,12 @@ def _separate_copies(hits: Sequence[Hit]) -> tuple[list[Hit], Copies]:
 
 
 def _attach_copies(passage: MergedChunk, copies: Copies) -> MergedChunk:
-    """Return the passage with the copies of its chunks."""
     found = tuple(copy for hit in passage.chunks for copy in copies.get((hit.chunk.id, hit.chunk.end), ()))
     return replace(passage, copies=found) if found else passage
 
 
 def _attach_table_header(passage: MergedChunk, read_text: Callable[[str], str]) -> MergedChunk:
-    """Return the passage with the header of a table that it begins in the middle of."""
+    """Add the header of a table to a passage that begins inside the table."""
     if not passage.spans or passage.messages or not is_table_row(passage.text.lstrip("\n").partition("\n")[0]):
         return passage
     header = find_table_header(read_text(passage.chunks[0].chunk.doc_id), passage.spans[0][0])

@@ -44,12 +44,12 @@ class FittedContext:
 
 
 def expand_nothing(_: Sequence[Hit]) -> Iterable[Hit]:
-    """Return the expansion that adds no hits."""
+    """Return no hits: the empty expansion."""
     return ()
 
 
 class TokenBudget:
-    """Selects hits: joins, renders and counts them together, as rarely as possible."""
+    """A selector of hits: joins, renders and counts them together, as rarely as possible."""
 
     def __init__(self, tokens: int, *, join: Join, write: Write, count: Count, max_chars: int | None = None) -> None:
         self._tokens = tokens
@@ -88,7 +88,7 @@ class TokenBudget:
     def _take_first_candidates(self, queue: Iterator[Candidate]) -> tuple[list[Hit], list[int], set[str]]:
         """Take the first candidates, up to the point where they cannot all fit.
 
-        Returns them, the least that they cost up to each of them, and the ids of the expansions among them.
+        Returns their hits, the least tokens up to each of them, and the ids of the expansions among them.
         """
         opening: list[Hit] = []
         costs: list[int] = []
@@ -111,7 +111,7 @@ class TokenBudget:
         """Return the longest prefix of the hits that fits, by bisection, and its length."""
         low, high = 0, bisect_right(costs, self._tokens)
         best = FittedContext()
-        middle = high  # mostly all that may fit do
+        middle = high  # usually all that may fit do
         while low < high:
             tried = self._render_and_count(hits[:middle])
             if tried.tokens <= self._tokens:
@@ -176,7 +176,6 @@ class TokenBudget:
 
 
 def _split_hit(hit: Hit, at: int) -> tuple[Hit, Hit]:
-    """Return a hit split at a position of its text."""
     chunk = hit.chunk
     rest = chunk.text[at:].lstrip()
     head = replace(chunk, text=chunk.text[:at], end=chunk.start + at)

@@ -1,7 +1,7 @@
-"""Merges hits into passages: chunks under the same heading of the same source are joined in document order.
+"""Merging of hits into passages: chunks under the same heading of the same source are joined in document order.
 
 Text is taken by position, so the overlap of two chunks appears once, and every span of a passage is byte for byte the
-text of the document. The order of the hits matters only for rows of which neither position nor index is known.
+text of the document. The order of the hits matters only for rows without position and index.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,12 +60,12 @@ def get_source_name(hit: Hit) -> str:
 
 
 def list_sources(merged: MergedChunk) -> list[str]:
-    """List the source of a passage, and then those of its copies, each once."""
+    """List the source of a passage and the sources of its copies, each once."""
     return list(dict.fromkeys([merged.source, *map(get_source_name, merged.copies)]))
 
 
 class _Separator(NamedTuple):
-    """The text between two parts, and whether it is the document's own."""
+    """The text between two parts, and whether it is verbatim from the document."""
 
     text: str
     is_verbatim: bool = False
@@ -182,7 +182,7 @@ def _choose_separator(before: _MergePart, after: _MergePart, config: MergerConfi
 
 
 def _read_whitespace_gap(before: _MergePart, after: _MergePart, text: ReadText) -> str | None:
-    """Return the white space of the document between two parts; None where there is more, or it is not known."""
+    """Return the white space of the document between two parts; None if there is more, or if it is unknown."""
     if before.end == after.start:
         return ""
     if before.end > after.start:
@@ -241,7 +241,7 @@ def _join_parts(parts: Sequence[_MergePart], separators: Sequence[_Separator], s
 
 
 def _collect_messages(parts: Sequence[_MergePart], separators: Sequence[_Separator]) -> tuple[PassageMessage, ...]:
-    """Collect the messages of the parts, each with the text of all its parts; none where a part has none."""
+    """Collect the messages of the parts, each with the text of all its parts; empty if a part is no message."""
     found: list[PassageMessage] = []
     for separator, part in zip((None, *separators), parts, strict=True):
         gap = "" if separator is None or separator.is_verbatim else separator.text
@@ -257,7 +257,7 @@ def _collect_messages(parts: Sequence[_MergePart], separators: Sequence[_Separat
 
 
 def _list_similarities(hits: Sequence[Hit]) -> list[float]:
-    """List the similarities of the hits that have one, which neighbours have not; if none has, their scores."""
+    """List the similarities of the hits that have one (neighbours have none); if none has, their scores."""
     return [hit.similarity for hit in hits if not isnan(hit.similarity)] or [hit.score for hit in hits]
 
 

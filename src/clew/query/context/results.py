@@ -1,4 +1,4 @@
-"""Results of the merger and the formatter, Hits or rows, as Hits; and messages rebuilt from their chunks."""
+"""Results of the merger and the formatter (Hits or rows) as Hits; and messages rebuilt from their chunks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
@@ -17,11 +17,11 @@ END_KEYS = ("end", "char_end", "end_char", "end_index", "end_offset")
 
 
 def result_to_hit(result: Result) -> Hit:
-    """Return a result as a Hit; a row has `text, source, heading_path, similarity, metadata`.
+    """Convert a result to a Hit; a row has `text, source, heading_path, similarity, metadata`.
 
-    With a `start` in the metadata or the row, the hit has a position in the source, unless there is an `end` that does
-    not fit the text; `chunk_index` or else `line_number` is its index in the document. The `similarity` is its score
-    too. Equal rows give equal hits.
+    A `start` in the metadata or the row gives the hit a position in the source, unless an `end` does not fit the text.
+    `chunk_index`, or else `line_number`, is its index in the document. The `similarity` is its score too. Equal rows
+    give equal hits.
     """
     if isinstance(result, Hit):
         return result
@@ -111,7 +111,7 @@ def rebuild_message_text(chunks: Iterable[Chunk]) -> str:
 
 
 def rebuild_messages(chunks: Iterable[Chunk]) -> list[str]:
-    """Rebuild the text of each message of the chunks, oldest first; those without a time come first."""
+    """Rebuild the text of each message of the chunks, oldest first; messages without a time come first."""
     parts: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         if name := chunk.meta.get("message"):

@@ -13,14 +13,14 @@ from clew.core.protocols import SessionStore
 from clew.core.stored import ChangeSession, StoredSession
 from clew.core.types import Message
 
-MAX_DOCUMENTS = 1000  # that a session numbers
+MAX_DOCUMENTS = 1000  # numbered in a session
 MAX_MESSAGES = 40  # of a session; the oldest are dropped
-MAX_TOUCH_SECONDS = 60.0  # a stored session that was used more recently is not written for being used again
+MAX_TOUCH_SECONDS = 60.0  # within which another use of a stored session is not written
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentNumbers:
-    """The numbers that documents have, and a function that assigns the next numbers to new ones."""
+    """The numbers of known documents, and a function that assigns the next numbers to new ones."""
 
     known: Mapping[str, int]
     assign: Callable[[Iterable[str]], dict[str, int]]
@@ -41,7 +41,7 @@ class MemorySessions:
         return self._sessions.get(name)
 
     def update(self, name: str, change: ChangeSession) -> StoredSession:
-        """Replace a session by its `change`."""
+        """Apply a `change` to a session, a new one if unknown, and return the result."""
         with self._lock:
             made = change(self._sessions.get(name, StoredSession()))
             self._sessions.pop(name, None)
@@ -68,10 +68,10 @@ class MemorySessions:
 
 
 class Sessions:
-    """Document numbers by session, from 1, kept with the collection and so the same after it is opened again.
+    """Document numbers by session, from 1, stored with the collection so that they survive reopening.
 
-    The least recently used sessions are dropped, and idle ones; named chats stay until `drop`. Thread-safe, and safe
-    with other programs on the same collection. Where the collection can only be read, sessions are in memory.
+    The least recently used and idle sessions are dropped; named chats stay until `drop`. Thread-safe, and safe with
+    other programs on the same collection. If the collection is read-only, sessions are kept in memory.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Sessions:
         return other
 
     def make_private(self) -> Self:
-        """Return sessions with the same limits, empty, in memory, and apart from these."""
+        """Return empty sessions in memory with the same limits, separate from these."""
         other = copy(self)
         other._store, other._memory, other._answer_lock = None, MemorySessions(), threading.RLock()
         return other
@@ -107,8 +107,8 @@ class Sessions:
     def set_document_index(self, session: str, ids: Sequence[str], *, known: int | None = None) -> dict[str, int]:
         """Return the number of each document; known ones keep theirs, new ones get the next in the given order.
 
-        Documents beyond the limit of a session get none. ConcurrentChange if the session has not as many documents as
-        `known`: another program has numbered some since they were counted.
+        Documents beyond the limit of a session get none. Raises ConcurrentChange if the session no longer has `known`
+        documents: another program has numbered some since they were counted.
         """
         wanted = list(dict.fromkeys(ids))
 
@@ -126,7 +126,7 @@ class Sessions:
         return {doc_id: stored.numbers[doc_id] for doc_id in wanted if doc_id in stored.numbers}
 
     def get_knowledge_source_id_by_index(self, session: str, number: int) -> str | None:
-        """Return the document with that number in the session, or None; there is none for 0 and below."""
+        """Return the id of the document with that number in the session, or None."""
         stored = self._load(session)
         if stored is None:
             return None
@@ -137,7 +137,7 @@ class Sessions:
     def lock_document_numbers(self, session: str | None) -> "Iterator[DocumentNumbers]":
         """Lock the numbers of a session for one answer; no other thread assigns numbers meanwhile.
 
-        If another program does, `assign` raises ConcurrentChange. Without a session they start at 1 and nothing is
+        If another program does, `assign` raises ConcurrentChange. Without a session, numbers start at 1 and none are
         stored.
         """
         if session is None:
@@ -164,7 +164,7 @@ class Sessions:
         ).messages
 
     def keep(self, session: str) -> None:
-        """Keep a session with the collection until it is dropped; ReadOnlyStore where it cannot be kept."""
+        """Store a session with the collection until it is dropped; raise ReadOnlyStore if that cannot be written."""
         stored = self._load(session)
         if stored is None or not stored.kept:
             (self._store or self._memory).update(
@@ -172,7 +172,7 @@ class Sessions:
             )
 
     def hold(self, session: str) -> None:
-        """Keep a session in memory, and never with the collection, until it is released."""
+        """Keep a session in memory only, never with the collection, until it is released."""
         self._memory.update(session, lambda stored: replace(stored, kept=True))
 
     def release(self, session: str) -> None:
@@ -180,7 +180,7 @@ class Sessions:
         self._memory.drop([session])
 
     def list_sessions(self) -> list[str]:
-        """List the names of the sessions that are kept with the collection, sorted, without those idle for too long."""
+        """List the names of the sessions stored with the collection, sorted, without expired ones."""
         return [name for name in (self._store or self._memory).names() if self._load(name)]
 
     def drop(self, *sessions: str) -> int:
@@ -208,7 +208,7 @@ class Sessions:
 
         try:
             made = place.update(session, change_and_use)
-        except ReadOnlyStore:  # it goes on in memory
+        except ReadOnlyStore:  # continue in memory
             place, stored = self._memory, self._load(session)
             made = place.update(session, lambda _: change_and_use(stored or StoredSession()))
         if is_new and not made.kept:
@@ -216,7 +216,7 @@ class Sessions:
         return made
 
     def _touch(self, session: str, stored: StoredSession) -> None:
-        """Note that a session is in use; one with the collection only now and then."""
+        """Record the use of a session; write a stored one only now and then."""
         age = self._clock() - stored.used
         if self._store is None or session in self._memory or age > min(MAX_TOUCH_SECONDS, self._max_idle / 10):
             self._update(session, lambda current: current)

@@ -1,8 +1,8 @@
 """The scores of a message, one function per formula.
 
 The formulas are those of chat context: time (C2), channel (C3), thread (C4), flow and completeness (C5), their product
-(C10) or weighted sum, and the order of nearly equal scores (C12). A message is scored once, before the selection, which
-follows the scores.
+(C10) or weighted sum, and the order of nearly equal scores (C12). A message is scored once, before the selection by
+score.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -48,14 +48,14 @@ def channel_score(channel: str, wanted: str | None, *, boost: float) -> float:
 
 
 def thread_score(member: bool, *, boost: float) -> float:
-    """Return the boost for a message with replies, or that is a reply; 1 for a single message."""
+    """Return the boost for a message that has a reply or is one; 1 for a single message."""
     return boost_factor(float(member), boost)
 
 
 def compute_flow(at: Time, others: Iterable[Time], *, decay: float) -> float:
-    """Compute how active the conversation around a message is, from 0 to 1: exp(−decay · hours) to the next other hit.
+    """Compute the activity around a message, from 0 to 1: exp(−decay · hours) to the nearest of the `others`.
 
-    The others are the hits of the same thread; 0 without any.
+    `others` are the times of the other hits in its thread; 0 without any.
     """
     return max((time_score(at, other, decay=decay) for other in others), default=0.0)
 
@@ -67,7 +67,7 @@ def compute_chain_completeness(chain: Sequence[str], found: Collection[str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class ScoringInputs:
-    """What a message is scored by; flow and completeness are from 0 to 1."""
+    """The inputs of a message's score; flow and completeness are from 0 to 1."""
 
     base: float
     at: Time = None
@@ -79,7 +79,7 @@ class ScoringInputs:
 
 @dataclass(frozen=True, slots=True)
 class MessageScores:
-    """A message's score and the factors of the product (or the terms of the sum, before their weights)."""
+    """A message's score, and the factors of the product or the unweighted terms of the sum."""
 
     total: float
     time: float
@@ -90,9 +90,9 @@ class MessageScores:
 
 
 def boost_messages(config: ScoringConfig) -> Step:
-    """Make a step that orders the messages among the hits by match times factors for their age and channel.
+    """Make a step that reorders the messages among the hits by match × recency × channel boost.
 
-    The age is that at `query.now`, the boost is for messages of `query.channel`. Pages keep their places, and the
+    Recency is measured at `query.now`; messages of `query.channel` are boosted. Pages keep their places, and the
     relevance of a hit does not change.
     """
 
@@ -124,7 +124,7 @@ def score_message(inputs: ScoringInputs, *, now: Time, channel: str | None, conf
 
 
 def product_score(inputs: ScoringInputs, *, now: Time, channel: str | None, config: ScoringConfig) -> MessageScores:
-    """Return the score as a product: base · time · channel · thread · flow · completeness; the last two may be 1."""
+    """Return the product base · time · channel · thread · flow · completeness; the last two are 1 unless boosted."""
     time = time_score(inputs.at, now, decay=config.time_decay, floor=config.time_floor)
     place = channel_score(inputs.channel, channel, boost=config.channel_boost)
     thread = thread_score(inputs.member, boost=config.thread_boost)
@@ -156,9 +156,9 @@ def sort_by_score_then_time(
     at: Callable[[T], Time],
     name: Callable[[T], str],
 ) -> list[T]:
-    """Sort items best first, those of nearly equal score newest first; whatever order they are given in.
+    """Sort items best first, items of nearly equal score newest first, whatever their input order.
 
-    "Nearly equal" alone is no order: a may equal b and b equal c while a beats c. So groups are anchored: each begins
+    "Nearly equal" is not transitive: a may equal b and b equal c while a beats c. So groups are anchored: each begins
     with the best score that is left and holds the scores less than `equality` below it.
     """
     ranked = sorted(items, key=lambda item: (-score(item), name(item)))

@@ -1,6 +1,6 @@
-"""Turns hits into scored messages: the chunks of a message are grouped, and each message is scored once.
+"""Scored messages from hits: chunks are grouped by message, and each message is scored once.
 
-It stands between the search and the selection, of a context window or of examples for a person's style.
+This runs between search and selection, for context windows and for examples of a person's style.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -30,9 +30,9 @@ ReadThread = Callable[[str], ThreadView]
 
 @dataclass(frozen=True, slots=True)
 class ScoredMessages:
-    """The messages that were found, best first; those below a minimum; and the threads of both.
+    """The found messages, best first; messages below a minimum; and the threads of both.
 
-    `near` holds the ids of messages that reach the minima themselves; the others are in a thread with such a one.
+    `near` has the ids of messages that reach the minima themselves; the other found messages share a thread with one.
     """
 
     messages: list[ContextMessage]
@@ -50,10 +50,10 @@ def score_messages(
     config: ScoringConfig,
     shown: Set[str] | None = None,
 ) -> ScoredMessages:
-    """Return the messages of the hits with their scores.
+    """Score the messages of the hits.
 
-    A message is kept when its chunk is one of the `shown`, if these are given, and it reaches the `min_similarity` of
-    the settings, where one is set, or when it is in a thread with such a message.
+    A message is kept if its chunk is among the `shown` (if given) and it reaches `min_similarity` (if set), or if
+    another message of its thread does.
     """
     found = group_by_message(hits)
     named: dict[str, list[str]] = {}
@@ -116,7 +116,7 @@ def score_messages(
 def _collect_inputs(
     place: int, base: float, thread: ThreadView, kept: Mapping[str, str], config: ScoringConfig
 ) -> ScoringInputs:
-    """Collect the inputs of a message's score, and of those that are read from other messages what the settings use."""
+    """Collect the inputs of a message's score; flow and completeness only if the settings use them."""
     message, flow, completeness, is_sum = thread.message(place), 0.0, 1.0, config.scoring != "product"
     if is_sum or config.flow_boost != 1:
         others = [thread.places[each] for each, home in kept.items() if home == thread.id and each != message.id]
@@ -130,12 +130,12 @@ def _collect_inputs(
 
 
 def as_context_message(thread: ThreadView, place: int) -> ContextMessage:
-    """Return a message of a thread that was not found itself."""
+    """Return a message of a thread, marked as not found by the search."""
     return ContextMessage(thread.message(place), thread.id, guessed=thread.is_guessed(place), found=False)
 
 
 def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[ContextMessage]:
-    """Return the messages best first, those of nearly equal score newest first."""
+    """Sort the messages best first, messages of nearly equal score newest first."""
     return sort_by_score_then_time(
         messages,
         equality=config.score_equality,
@@ -148,7 +148,7 @@ def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringCo
 def group_by_thread(messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView]) -> list[WindowThread]:
     """Group the messages by thread, the best message's thread first, each thread by time.
 
-    The messages are given best first; of equal times the earlier in the thread comes first.
+    `messages` are best first; messages of equal time keep their order in the thread.
     """
     groups: dict[str, list[ContextMessage]] = {}
     for each in messages:
@@ -163,7 +163,7 @@ def group_by_thread(messages: Sequence[ContextMessage], open_threads: Mapping[st
 
 
 def _read_threads(named: Mapping[str, Iterable[str]], read: ReadThread) -> dict[str, ThreadView]:
-    """Read some messages of each thread, and what they answer."""
+    """Read the named messages of each thread, and their parents."""
     threads: dict[str, ThreadView] = {}
     for doc_id, ids in named.items():
         try:

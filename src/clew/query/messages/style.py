@@ -35,7 +35,7 @@ TOO_FEW = f"a style needs at least {MIN_MESSAGES}"
 MAX_THREADS = 2  # past threads in a prompt
 TOKENS = 1000  # of a prompt
 FULL_CONFIDENCE = 20  # messages from which on the confidence is 1
-MAX_SHOWN = 50  # messages that a model sees, the latest
+MAX_SHOWN = 50  # latest messages that a model sees
 EXCERPT = 400  # characters of each
 _MAX_PHRASES = 5
 _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\u2b50\u2764]|(?<!\\w):[a-z][a-z0-9_+-]*:|[:;]-?[)(DP](?!\\w)")
@@ -54,14 +54,14 @@ How does {person} write? Answer with one JSON object and nothing else, with exac
 "vocabularyLevel" ("simple", "moderate" or "advanced"), "messageLength" ("short", "medium" or "long"), "commonPhrases"
 (a list of up to five phrases that come again)."""
 EXAMPLES = "What they wrote in past threads like this one; ↪ marks an answer to the message above it, ↪? a likely one:"
-_MESSAGE_SHARE = 0.2  # of the budget, for one message; a longer one is cut in the middle
+_MESSAGE_SHARE = 0.2  # of the budget for one message; a longer one is cut in the middle
 _PHRASE_CHARS = 60  # of a phrase that a model found
 
 Count = Callable[[str], int]
 
 
 class InvalidStyleAnalysis(DriverFailed):
-    """The model's analysis of a style is not the JSON object that was asked for."""
+    """A style analysis by the model that is not the JSON object asked for."""
 
 
 def profile_style(
@@ -69,8 +69,8 @@ def profile_style(
 ) -> StyleProfile:
     """Profile the style of the author of the texts, oldest first: judged by the model, or else measured.
 
-    Raises SettingsError for fewer than MIN_MESSAGES texts, and InvalidStyleAnalysis for an answer of the model that
-    cannot be used; with `or_measured` it warns instead, and the style is measured.
+    Raises SettingsError for fewer than MIN_MESSAGES texts, and InvalidStyleAnalysis if the model's answer is unusable;
+    with `or_measured` it logs a warning and measures the style instead.
     """
     own = [text.strip() for text in (_URL.sub(" ", text) for text in texts) if text.strip()]
     if len(own) < MIN_MESSAGES:
@@ -101,7 +101,7 @@ def profile_style(
 
 
 def measure_style(person: str, texts: Sequence[str]) -> StyleProfile:
-    """Measure the style profile measured by counting, without a model: tone, vocabulary, length, phrases, habits."""
+    """Measure a style by counting, without a model: tone, vocabulary, length, phrases, habits."""
     word_lists = [tokenize_words(text) for text in texts]
     letters = [word for said in word_lists for word in said if word.isalpha()]
     emoji = Counter(sign for text in texts for sign in _EMOJI.findall(text))
@@ -141,8 +141,8 @@ def measure_writing_habits(texts: Sequence[str]) -> dict[str, float]:
 def find_repeated_phrases(word_lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Find the phrases of two to four words that occur in several messages and are not function words only.
 
-    Of phrases that contain or overlap one another, as the parts of a longer sentence do, only the first is kept: the
-    one with the most occurrences times its length.
+    Of overlapping phrases, such as the parts of a longer sentence, only the first is kept: the one with the most
+    occurrences times its length.
     """
     common = FUNCTION_WORDS["en"]
     seen: Counter[tuple[str, ...]] = Counter()
@@ -234,9 +234,9 @@ def build_style_prompt(
     tokens: int,
     count: Count,
 ) -> str:
-    """Build the system prompt: a person's style, and the best of their messages that fit, with the ones they answer.
+    """Build the system prompt: a person's style, and the best of their messages that fit, each with its parent.
 
-    The messages are given best first; only those of the first two threads are shown, each thread by time.
+    `messages` are best first; only those of the first two threads are shown, each thread by time.
     """
     head = _describe_style(style)
     threads = list(dict.fromkeys(each.thread for each in messages))[:MAX_THREADS]
@@ -276,7 +276,7 @@ def _describe_style(style: StyleProfile) -> str:
 
 
 def _cut_exchange(each: ContextMessage, room: int, count: Count) -> ContextMessage:
-    """Return a message and the one that it answers, each cut to so many tokens."""
+    """Cut a message and its parent to `room` tokens each."""
 
     def cut(message: Message) -> Message:
         def fits(text: str) -> bool:
@@ -288,7 +288,7 @@ def _cut_exchange(each: ContextMessage, room: int, count: Count) -> ContextMessa
 
 
 def _render_exchanges(messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView]) -> str:
-    """Render the messages by thread, in order of time, each reply below the message that it answers."""
+    """Render the messages by thread and time, each reply below the message it answers."""
     blocks = []
     for thread in group_by_thread(messages, open_threads):
         lines: list[str] = []

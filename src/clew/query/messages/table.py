@@ -45,7 +45,7 @@ def read_messages_from_table(table: Table) -> tuple[Message, ...]:
     """Read the messages of an Arrow table, of rows, of messages or of {"messages": rows}, ordered by time, then id.
 
     A row has a timestamp (or ts), an author (or author_uuid) and a message (or text), and may have an id (msg_id,
-    message_id), a role and a channel. A row without a readable time stays behind the row it was given after.
+    message_id), a role and a channel. A row without a readable time stays after the row before it.
     """
     return tuple(row.message for row in read_rows_by_time(table))
 
@@ -58,7 +58,7 @@ def consolidate_messages_to_markdown(table: Table) -> str:
 def read_rows_by_time(table: Table) -> list[Row]:
     """Read the rows of a table ordered by time, then id; ties, and rows without either, keep their order.
 
-    A row without a time stays behind the one it was given after.
+    A row without a time stays after the row before it.
     """
     runs: list[list[Row]] = [[]]  # each but the first starts with a row that has a time
     for row in map(_read_row, _iterate_table(table)):
@@ -118,7 +118,7 @@ def _read_row(item: Any) -> Row:
 def parse_time_value(value: Any) -> datetime | None:
     """Parse the value as a time, in UTC where it has no zone; None if it is not a time.
 
-    Numbers are seconds since 1970, or thousandths, millionths or billionths of them if they are large.
+    Numbers are seconds since 1970; large ones are milli-, micro- or nanoseconds.
     """
     if isinstance(value, str):
         value = value.strip()
@@ -159,7 +159,7 @@ def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _read_content(value: Any) -> str:
-    """Read the text of a message; of content in several parts, as chat models take it, the parts that are text."""
+    """Read the text of a message; of multi-part chat content, the text parts."""
     if not isinstance(value, list):
         return _to_text(value)
     texts = [part.get("text") if isinstance(part, Mapping) else part for part in value]

@@ -35,14 +35,13 @@ from clew.query.messages.similar import (
 
 THREAD_SEPARATOR = "\n\n"
 CUT_MARK = " … "
-HEAD_SHARE = 0.6  # of the text that is left of a message that was cut; the rest is its end
+HEAD_SHARE = 0.6  # share of a cut message's text from its beginning; the rest is from its end
 
 
 def render_threads(threads: Iterable[WindowThread], *, authors: bool = True) -> str:
     """Render the threads as text, with a blank line between threads.
 
-    Authors and times stand before the messages if `authors`, an arrow before each reply, with a question mark if it was
-    guessed to be one.
+    With `authors`, author and time precede each message. An arrow precedes each reply, with a question mark if guessed.
     """
     texts = []
     for thread in threads:
@@ -56,14 +55,14 @@ def render_threads(threads: Iterable[WindowThread], *, authors: bool = True) -> 
 
 
 def format_message(message: Message, *, authors: bool) -> str:
-    """Format a message as it is shown, without an arrow."""
+    """Format a message without its arrow, with author and time if `authors`."""
     if authors:
         return format_thread_message(message.author, message.at, message.text)
     return THREAD_LINES.escape(message.text.strip())
 
 
 def cut_middle(text: str, fits: Callable[[str], bool]) -> str:
-    """Return the longest beginning and end of a text that fit together, with a mark between them; empty if none do."""
+    """Return the longest beginning and end of a text that fit together, with a mark between them; empty if none fit."""
     text = text.strip()
     if fits(text):
         return text
@@ -78,7 +77,7 @@ def cut_middle(text: str, fits: Callable[[str], bool]) -> str:
 
 
 def _join_ends(text: str, chars: int) -> str:
-    """Join the beginning and the end of a text, with `chars` characters together, cut between words."""
+    """Join the beginning and the end of a text, `chars` characters in all, cut between words."""
     head = text[: round(HEAD_SHARE * chars)]
     tail = text[len(text) - (chars - len(head)) :]
     whole_head = head.rsplit(maxsplit=1)[0] if len(head.split()) > 1 and not text[len(head)].isspace() else head
@@ -86,13 +85,13 @@ def _join_ends(text: str, chars: int) -> str:
     return f"{whole_head.rstrip()}{CUT_MARK}{whole_tail.lstrip()}".strip()
 
 
-_SLACK = 3  # tokens that a message may take less within the text than by itself with its separator
-_PARENT_SHARE = 0.25  # of the budget, for the beginning and end of a message that is too long to be shown whole
+_SLACK = 3  # tokens that a message may save within the text, compared with itself and its separator alone
+_PARENT_SHARE = 0.25  # of the budget, for the two ends of a parent that is too long to be shown whole
 _MIN_CUT_CHARS = 40  # less of a message tells nothing
-BELOW_MINIMUM = "below the minimum"  # the reason of a message that is not near enough, nor in a thread with one that is
-CHAIN_SHARE = 0.05  # of the budget, for a chain of replies that are guessed, not marked (`make study ARGS=window`)
-MAX_RELATED_CHANNELS = 3  # that a window also searches; more are hardly about the same
-_MAX_MISSES = 64  # messages in a row for which there is no room, after which no others are looked at
+BELOW_MINIMUM = "below the minimum"  # the reason of a message below the minima, as all found messages of its thread are
+CHAIN_SHARE = 0.05  # of the budget, for a chain of guessed replies (`make study ARGS=window`)
+MAX_RELATED_CHANNELS = 3  # other channels to search; more are hardly on the same subject
+_MAX_MISSES = 64  # consecutive messages without room after which to give up on a thread
 _BOTH_WAYS: tuple[Literal[-1], Literal[1]] = (-1, 1)
 _MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
 
@@ -113,16 +112,16 @@ class Selection:
         self._separator_tokens = max(map(count, (f"{NEXT_LINE}{GUESSED_REPLY} ", THREAD_SEPARATOR)))
         self._token_counts: dict[str, int] = {}
         self._without_parent: list[tuple[ThreadView, int]] = []  # hits for whose parent there was no room
-        self._deep: set[str] = set()  # threads of a hit for whose chain there was no room
-        self._cuts: dict[str, str] = {}  # what is left of the messages that were cut, by id
+        self._deep: set[str] = set()  # threads in which the chain of a hit had no room
+        self._cuts: dict[str, str] = {}  # the remaining text of cut messages, by id
 
     def take_hits(self) -> None:
-        """Take the hits in their order, each with its reply chain; a hit that does not fit even alone is passed over.
+        """Take the hits in order, each with its reply chain; skip a hit that does not fit even alone.
 
-        A chain of explicit replies comes whole where it fits, else as much of it, nearest first, as does; of a parent
-        that does not fit, the beginning and end. The chains of later hits of its thread then come so too, and are
-        completed when all hits have had their turn. A chain of guessed replies ends at its share of the budget. A hit
-        kept only for its thread comes only if the thread does.
+        A chain of explicit replies is taken whole if it fits; else the parent and the chain's share of the budget, also
+        for later hits of its thread, until `complete_threads` adds the rest. A parent that does not fit is cut to its
+        beginning and end. A chain of guessed replies ends at its share of the budget. A hit kept only for its thread is
+        taken only if the thread is.
         """
         for hit in self._found.messages:
             if hit.id not in self._found.near and hit.thread not in self._taken:
@@ -132,9 +131,9 @@ class Selection:
             self._take_parent_cut(thread, place)
 
     def complete_threads(self) -> None:
-        """Add the other messages of the hits' threads, the best thread first: all, or else those near the hits.
+        """Add the other messages of the hits' threads, the best thread first: all, or else the nearest to the hits.
 
-        Where one message after the other has no room, those that are further away are not looked at.
+        Gives up on a thread after _MAX_MISSES messages in a row without room.
         """
         for name in dict.fromkeys(each.thread for each in self._found.messages):
             if name not in self._taken:
@@ -210,13 +209,13 @@ class Selection:
         return True
 
     def _take_with_chain(self, thread: ThreadView, place: int) -> None:
-        """Take a message with its whole chain, else with as much of it, nearest first, as fits; at last alone."""
+        """Take a message with its whole chain, else with as much of it as fits, nearest first, else alone."""
         if thread.id not in self._deep:
             places = self._find_chain_places(thread, place)
             if self._take_if_fits(thread, places) or len(places) == 1:
                 return
             self._deep.add(thread.id)
-            own = max(self._chain_budget, 2 * self._count_least(thread, place))  # what a hit comes with
+            own = max(self._chain_budget, 2 * self._count_least(thread, place))  # tokens of a hit with its chain
             hits = [self._get_place(each) for each in self._found.messages if each.thread == thread.id]
             thread.load_near(at for hit in hits[: self._bound_room() // own + 1] for at in (hit, hit - RUN))
         places = self._find_chain_places(thread, place, max_explicit=1)
@@ -226,7 +225,7 @@ class Selection:
             self._without_parent.append((thread, place))
 
     def _take_parent_cut(self, thread: ThreadView, place: int) -> None:
-        """Take the beginning and end of the message that a hit replies to, where its author marked it as a reply."""
+        """Take the beginning and end of the message that a hit explicitly replies to."""
         answered = thread.parent(place)
         if answered is None or thread.is_guessed(place) or answered in self._taken[thread.id]:
             return
@@ -243,15 +242,14 @@ class Selection:
             self._take_if_fits(thread, [answered])
 
     def _count_rendered_tokens(self, taken: dict[str, set[int]]) -> int:
-        """Return the tokens of the rendered text of the taken messages."""
         text = render_threads(self._group_by_thread(taken), authors=self._authors)
         return self._count(text) if text else 0
 
     def _find_chain_places(self, thread: ThreadView, place: int, *, max_explicit: int | None = None) -> list[int]:
-        """Find the place of a hit and of the messages in its reply chain; for a message that is no hit, its own place.
+        """Return the places of a hit and its reply chain; for a message that is no hit, its own place.
 
-        Explicit replies count whatever their size, up to `max_explicit` of them; all others up to the chain's share. A
-        chain too long for the budget is not followed to its end.
+        Explicit replies are included whatever their size, up to `max_explicit`; all others up to the chain's share of
+        the budget. Stops where the chain exceeds the room left.
         """
         if thread.message(place).id not in self._hits:
             return [place]
@@ -273,11 +271,11 @@ class Selection:
         return found
 
     def _count_least(self, thread: ThreadView, place: int) -> int:
-        """Return the tokens that a message takes within the text at least."""
+        """Return the least tokens that a message takes within the text."""
         return max(1, self.count_message_tokens(thread.message(place)) + self._separator_tokens - _SLACK)
 
     def _bound_room(self) -> int:
-        """Return the tokens that remain at most."""
+        """Return an upper bound of the remaining tokens."""
         slack = 0 if self._is_exact else _SLACK * sum(map(len, self._taken.values()))
         return self._remaining + slack + self._separator_tokens
 
@@ -292,9 +290,9 @@ class Selection:
 
 
 def list_nearest(thread: ThreadView, hits: Sequence[int]) -> Iterator[int]:
-    """List the places of a thread: those that hits reply to first, directly or not, then those nearest to a hit.
+    """Yield the places of a thread: first messages that hits reply to, directly or not, then the nearest to a hit.
 
-    It reads no more of the thread than is taken from it.
+    It reads no more of the thread than the caller consumes.
     """
     above, heap = set(hits), [(0, hit, hit) for hit in hits]
     while heap:
@@ -380,11 +378,7 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
 def find_related_channels(
     request: WindowRequest, hits: Sequence[Hit], sources: WindowSources, *, max_channels: int
 ) -> list[str]:
-    """Find the other channels to search.
-
-    First come those that the prompt mentions as #name, then those that the hits mention, then those with the most
-    similar messages.
-    """
+    """Find other channels to search: mentioned in the prompt as #name, then in the hits, then with similar messages."""
     texts = [request.prompt, *(hit.chunk.text for hit in hits)]
     mentioned = [name for text in texts for name in _MENTION.findall(text)]
     chosen: list[str] = []

@@ -1,1 +1,1 @@
-"""Operations on rankings of hits: fusion, deduplication, diversity, thread smoothing, balance of kinds."""
+"""Operations on rankings of hits: fusion, deduplication, diversity, thread smoothing, relevance."""

@@ -1,18 +1,18 @@
 """Relevance: the chance that a chunk answers a query, from signals that mean the same for every query and collection.
 
-Two signals: `meaning`, the cosine on the scale of the collection's calibration (0 unrelated, 1 as near as a sentence to
-its own chunk), and `words`, the mean of the weighted share of the query's terms and of BM25 over its greatest possible.
-The chance has two factors, each a logistic function that grows with every signal of the chunk:
+There are two signals: `meaning`, the cosine on the scale of the collection's calibration (0 unrelated, 1 as near as a
+sentence to its own chunk), and `words`, the mean of the weighted share of the query's terms and of BM25 over its
+maximum. The chance is the product of two logistic functions, which grow with every signal:
 
-- that a text with such signals answers a query at all;
-- that this hit does: by its own signals, and by how far each stands above the level of the field, or below it.
+- the chance that a text with these signals answers a query at all;
+- the chance that this hit does, by its own signals and their distance above or below the level of the field.
 
-Alone, the signals of a hit say little: a cosine that is outstanding among handbook pages is usual among near copies.
-The level of the field is the mean of the third to twentieth best signal of different texts among all that may be seen.
-The best other hit would not do: a message that repeats the question matches better than any answer.
+The signals of a hit alone say little: a cosine that is outstanding among handbook pages is usual among near copies. The
+level of the field is the mean of the third to twentieth best signal of different texts among all that may be seen. The
+best other hit is no measure: a message that repeats the question matches better than any answer.
 
-That a text in another language than the question lacks its words says nothing. Its words are those to expect of its
-meaning: in the question's own language they are about proportional to it (`python -m studies.across_languages`).
+A text in another language than the question lacks its words, which says nothing. It counts with the words that its
+meaning predicts: within a language both are about proportional (`python -m studies.across_languages`).
 
 The weights are fitted on judged sets and tested on sets left out of the fit: `python -m studies.relevance`.
 """
@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from clew.core.types import Hit
 
 Signal = NDArray[np.float64]  # a number for each hit
-EXPECTED_WORDS, EXPECTED_SHARE = 0.43, 0.5  # of the meaning of a hit, where words cannot match
+EXPECTED_WORDS, EXPECTED_SHARE = 0.43, 0.5  # per unit of meaning, for a hit whose words cannot match
 
 
 class Evidence(NamedTuple):
-    """The signals of hits, a column each; `foreign` are those in another language than the question."""
+    """The signals of hits, a column each; `foreign` marks hits in another language than the question."""
 
     meaning: Signal
     words: Signal
@@ -40,13 +40,13 @@ class Evidence(NamedTuple):
     foreign: NDArray[np.bool_] | None = None  # None: there are none
 
     def expect_words(self, foreign: NDArray[np.bool_]) -> "Evidence":
-        """Return the evidence where these hits are in another language: they have the words to expect, if not more."""
+        """Return the evidence with hits marked as foreign: each has at least the words that its meaning predicts."""
         meaning = np.where(foreign, np.clip(self.meaning, 0.0, 1.0), 0.0)
         words = np.maximum(self.words, EXPECTED_WORDS * meaning)
         return Evidence(self.meaning, words, np.maximum(self.share, EXPECTED_SHARE * meaning), foreign)
 
     def measure_field(self, places: Sequence[int] | NDArray[np.intp] | None = None) -> "Field":
-        """Measure the field that the best of the hits make, of all or of those at these places."""
+        """Measure the level of the field from the best of all hits, or of the hits at these places."""
         signals = (self.meaning, LEAST_MEANING), (self.words, LEAST_WORDS)
         chosen = np.arange(len(self.meaning)) if places is None else np.array(places, np.intp)
         pairs = np.column_stack([self.meaning[chosen], self.words[chosen]]).round(SAME_DIGITS)
@@ -55,14 +55,14 @@ class Evidence(NamedTuple):
 
 
 class Field(NamedTuple):
-    """The level of the best signals of all that may be seen, which a hit is compared with."""
+    """The level of the field: typical best signals of all that may be seen, with which hits are compared."""
 
     meaning: float
     words: float
 
 
 def expect_meaning(meaning: Signal, share: Signal) -> Signal:
-    """Return the meaning of hits; of those without a vector yet, their share of the terms, which is about as great."""
+    """Return the meaning of hits; without a vector yet, their share of the terms, which is about as great."""
     return np.where(np.isnan(meaning), share, meaning)
 
 
@@ -89,15 +89,15 @@ class HitWeights:
     words_below: float = 14.6
 
 
-ANSWER_DEPTH = 10  # hits that the chance of an answer is estimated from, however many are shown
+ANSWER_DEPTH = 10  # hits from which to estimate the chance of an answer, however many are shown
 MATCH = "match"  # the name of the score that `estimate_match` computes
-PART = "part"  # the name of the score that is the number of the query of a conversation that found a hit
+PART = "part"  # the name of the score with the number of the conversation's query that found a hit
 ANSWER_WEIGHTS = AnswerWeights()
 HIT_WEIGHTS = HitWeights()
-FIELD = slice(2, 20)  # the third to twentieth best: one more text moves their mean by an eighteenth of what it is above
-LEAST_MEANING, LEAST_WORDS = 0.3, 0.15  # of a signal in the field: so a few pages are judged like many
+FIELD = slice(2, 20)  # the third to twentieth best; one more text moves their mean by an eighteenth of its lead
+LEAST_MEANING, LEAST_WORDS = 0.3, 0.15  # minimum of a signal in the field, so that a few pages are judged like many
 SEMANTIC_WEIGHT = 0.4  # the default of the settings, for which the weights are fitted
-SAME_DIGITS = 6  # of signals, which are those of the same text if they are equal
+SAME_DIGITS = 6  # by which signals are compared: equal ones count as the same text
 _MEANING, _WORDS = [0, 2, 3], [1, 4, 5]  # columns of `compare_evidence`
 
 
@@ -113,9 +113,9 @@ def estimate_relevance(
 ) -> Signal:
     """Return the relevance of the hits of one query in their field.
 
-    `intent` is the chance that the query wants an answer. `semantic_weight`, of each hit or of all, lets meaning count
-    more than the fitted weights do, or words; only the default is calibrated. A `words_trust` below 1 lets words count
-    less.
+    intent: The chance that the query wants an answer.
+    semantic_weight: The weight of meaning against words, of each hit or of all; only the default is calibrated.
+    words_trust: A value below 1 lets words count less.
     """
     by_meaning = np.asarray(semantic_weight) / SEMANTIC_WEIGHT
     by_words = words_trust * (1 - np.asarray(semantic_weight)) / (1 - SEMANTIC_WEIGHT)
@@ -131,9 +131,9 @@ def estimate_relevance(
 
 
 def estimate_match(evidence: Evidence, place: int) -> float:
-    """Estimate how well the hit at a place matches by its own signals, from 0 to 1: its evidence over a perfect one.
+    """Estimate from 0 to 1 how well the hit at a place matches: its evidence over that of a perfect match.
 
-    It is the base for the factors of messages. Relevance would be too steep for it: of two messages that are nearly as
+    The factors of messages (age, channel) multiply it. Relevance would be too steep for them: of two messages nearly as
     near to a question, it gives most of the chance to the nearer one, whatever their age.
     """
     meaning, share, weights = max(float(evidence.meaning[place]), 0.0), float(evidence.share[place]), ANSWER_WEIGHTS
@@ -149,9 +149,9 @@ def pair_evidence(evidence: Evidence) -> NDArray[np.float64]:
 
 
 def compare_evidence(evidence: Evidence, field: Field) -> NDArray[np.float64]:
-    """Return a row for each hit: meaning, words, and how far each is above or below the level of the field.
+    """Return a row for each hit: meaning, words, and the distance of each above and below the level of the field.
 
-    What is not above is 0, and what is not below.
+    A hit has 0 for the distance on the other side; distances below are negative.
     """
     compared = np.empty((len(evidence.meaning), 6))
     for column, (own, level) in enumerate(zip(evidence[:2], field, strict=True)):
@@ -162,9 +162,10 @@ def compare_evidence(evidence: Evidence, field: Field) -> NDArray[np.float64]:
 
 
 def estimate_answer_chances(hits: Iterable[Hit]) -> dict[float, float]:
-    """Estimate the chance that one of its ten most relevant hits answers, for each query of a conversation by number.
+    """Estimate for each query of a conversation, by number, the chance that one of its ten best hits answers.
 
-    Each hit does so by its relevance, independently. Chances of several queries do not add up to that of one answer.
+    Hits are taken to answer independently, each with the chance of its relevance. Chances of different queries are not
+    combined: they are not chances of one answer.
     """
     found: dict[float, list[float]] = {}
     for hit in hits:
@@ -179,7 +180,7 @@ def get_part(hit: Hit) -> float:
 
 
 def refine_relevance(relevance: float, reranked: float) -> float:
-    """Return the relevance after a reranker has read the hit: the mean of both chances as log odds; nan stays nan."""
+    """Return the relevance after reranking: the mean of both chances as log odds; nan stays nan."""
     return 1 / (1 + math.exp(-(_log_odds(relevance) + _log_odds(reranked)) / 2))
 
 
@@ -189,7 +190,7 @@ def get_match(hit: Hit) -> float:
 
 
 def get_relevance(hit: Hit) -> float:
-    """Return what a hit is compared by across lists: its relevance, or its score where none was computed."""
+    """Return the number that compares hits across lists: the relevance, or the score if none was computed."""
     return hit.score if math.isnan(hit.relevance) else hit.relevance
 
 

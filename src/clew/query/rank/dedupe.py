@@ -20,7 +20,7 @@ DEFAULT_BALANCE = 0.7
 
 
 def drop_near_duplicates(fetch_vectors: FetchVectors, *, threshold: float = DUPLICATE_COSINE) -> Step:
-    """Make a step that drops each hit whose cosine to a more relevant one that is kept is at least the threshold."""
+    """Make a step that drops each hit whose cosine to a more relevant kept hit reaches the threshold."""
     if not -1 <= threshold <= 1:
         raise SettingsError(f"threshold is {threshold}; it must be between -1 and 1")
 
@@ -40,7 +40,7 @@ def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Ste
     """Make a step that orders hits by marginal relevance, λ being `balance`: λ · similarity - (1 - λ) · redundancy.
 
     The similarity of a hit is its cosine with the query (its score where none was computed), its redundancy the
-    greatest cosine with those before it. The hits keep their scores; the marginal relevance is added to `scores`.
+    greatest cosine with the hits before it. The hits keep their scores; the marginal relevance is added to `scores`.
     Carbonell and Goldstein, "The Use of MMR", 1998.
     """
     if not 0 <= balance <= 1:
@@ -67,7 +67,8 @@ def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Ste
 def order_by_coverage(hits: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
     """Put the best hit of each ranking first, then the others; both by relevance.
 
-    Of a document that is best for two rankings the next hit waits among the others. The hits keep their scores.
+    A hit that is best in two rankings counts for both; their next hits stay among the others. The best remaining hit of
+    a document stands in for a removed one. The hits keep their scores.
     """
     by_chunk = {hit.chunk.id: hit for hit in hits}
     by_document: dict[str, Hit] = {}
@@ -123,9 +124,9 @@ def limit_per_document(n: int = 1) -> Step:
 
 
 def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) -> list[dict[str, Any]]:
-    """Keep the n rows of greatest `similarity` of each `document_id`, best first, documents in order of appearance.
+    """Keep the n rows of greatest `similarity` per `document_id`, best first, documents in order of appearance.
 
-    A row without a document is dropped, one without a similarity counts as 0. Rows of one document with the same
+    A row without a document is dropped; a row without a similarity counts as 0. Rows of one document with the same
     `chunk_index`, or else the same `id`, are one chunk and count once.
     """
     _check_limit(n)
@@ -146,7 +147,7 @@ def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) ->
 
 
 def log_deduplication(results: int, rows: int, documents: int, max_per_document: int) -> None:
-    """Log how many rows of how many documents are left; the two differ where several per document are kept."""
+    """Log how many rows of how many documents are left; the numbers differ if a document keeps several."""
     log.debug(
         "Deduplication: %d results → %d unique documents (n=%d per doc), %d rows",
         results,

@@ -1,4 +1,4 @@
-"""Rank fusion: one ranking of several, of anything that has a score, or of hits; ties are ordered by chunk id."""
+"""Rank fusion: several rankings of scored items, or of hits, into one; ties are ordered by chunk id."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from clew.core.types import Hit
 from clew.query.rank.dedupe import dedupe_chunks
 
 K = TypeVar("K", bound=Hashable)
-Ranking = Sequence[tuple[K, float]]  # what was found, each once, and its score, best first
+Ranking = Sequence[tuple[K, float]]  # unique keys and their scores, best first
 
 
 def normalise_minmax(scores: Sequence[float]) -> list[float]:
@@ -22,7 +22,7 @@ def normalise_minmax(scores: Sequence[float]) -> list[float]:
 
 
 def sum_normalised_scores(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> dict[K, float]:
-    """Fuse by convex combination: the weighted sum of normalised scores; what a ranking lacks has 0 there.
+    """Fuse by convex combination: the weighted sum of normalised scores; a key that a ranking lacks has 0 there.
 
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", 2023.
     """
@@ -46,10 +46,7 @@ def sum_reciprocal_ranks(rankings: Sequence[Ranking[K]], weights: Sequence[float
 
 
 def take_turns(rankings: Sequence[Ranking[K]], weights: Sequence[float]) -> dict[K, float]:
-    """Round robin: the rankings take turns, `weight` of each at a time; an exhausted one is skipped.
-
-    The score is 1 / position.
-    """
+    """Fuse by round robin: rankings deal `weight` keys per turn, skipping exhausted ones; the score is 1 / position."""
     turns = [(iter(ranking), int(weight)) for ranking, weight in zip(rankings, weights, strict=True)]
     dealt: dict[K, None] = {}
     before = -1
@@ -77,7 +74,7 @@ def weights_to_turn_counts(*weights: float) -> list[int]:
 
 
 def fuse_two(rankings: Sequence[Ranking[K]], weight: float, config: SearchConfig) -> dict[K, float]:
-    """Return the fusion of the settings, with that weight for the first ranking and the rest for the second."""
+    """Fuse two rankings as the settings say, with `weight` for the first and the rest for the second."""
     weights = weight, 1 - weight
     if config.fusion == "rrf":
         return sum_reciprocal_ranks(rankings, weights)
@@ -89,7 +86,7 @@ def fuse_two(rankings: Sequence[Ranking[K]], weight: float, config: SearchConfig
 def make_fuse(
     add_up: Callable[[Sequence[Ranking[str]], Sequence[float]], Mapping[str, float]], *, score_name: str
 ) -> Fuse:
-    """Make a fusion of hits by the totals of their chunks, with equal weights of all rankings."""
+    """Make a fusion of hits by the totals of their chunks, with equal weights for all rankings."""
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         scored = [[(hit.chunk.id, hit.score) for hit in dedupe_chunks(hits)] for hits in rankings]

@@ -1,9 +1,9 @@
 """Thread smoothing: a message gains score and relevance from the messages around it in its conversation.
 
-The words of the messages before a message are indexed with it; those after it are not known when it is stored and count
-here, at search time: a message gains a share of the scores of those that follow it and a smaller share of those before
-it. What it gains it gains of what it lacks, so that many neighbours that match a little never overtake the one message
-that matches best. A message without content of its own ("ok", "+1") gains nothing. Only what was found gives and gains.
+A message is indexed with the words of the messages before it. Messages after it are not known then, and count here, at
+search time: a message gains a share of the scores of the messages after it, and a smaller share of those before it.
+Gains fill the gap between a score and 1, so that many weakly matching neighbours never overtake the best match. A
+message without content of its own ("ok", "+1") gains nothing. Only messages that were found give and gain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ from clew.query.rank.calibrate import Signal
 
 FLOW = "flow"  # the name of the score
 AFTER = 0.5  # share of the next message's score that a message gains (`make study ARGS=locomo`)
-BEFORE = 0.3  # share of the previous one's, whose words are indexed with it already
-PASSED = 0.5  # share of the score of a message that only repeats the query, for those that follow it
-LEAST_GAIN = 1e-3  # less than this is not worth a look at the text
+BEFORE = 0.3  # share of the previous message's score; its words are indexed with this message already
+PASSED = 0.5  # share of the score of a message that only repeats the query, for the messages after it
+LEAST_GAIN = 1e-3  # a smaller gain is not worth reading the text
 _NUMBERS = 1 << 32  # more than a thread has messages
 
 
@@ -30,7 +30,7 @@ def is_message_chunk(chunk: Chunk) -> bool:
 
 
 def smooth_in_range(scores: Signal, places: Sequence[ThreadPlace], reach: int) -> Signal:
-    """Return the scores of messages with what they gain from each other; together they keep their range."""
+    """Return the scores of messages with their gains from each other, scaled to keep the range of all scores."""
     low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
     if high <= low:
         return scores
@@ -45,15 +45,15 @@ def add_neighbours(
     around: Sequence[ThreadPlace] | None = None,
     asks: NDArray[np.bool_] | None = None,
 ) -> Signal:
-    """Return the scores of messages, from 0 to 1, with what each gains from those near it in its thread.
+    """Return the scores of messages, from 0 to 1, with what each gains from messages near it in its thread.
 
     1 - (1 - score(i)) · Π (1 - share · (1 - (d - 1) / reach) · score(j)) over the messages at a distance d of up to
-    `reach`, where the share is AFTER for those that follow and BEFORE for those that precede: a noisy-or (Pearl,
+    `reach`, where the share is AFTER for messages that follow and BEFORE for messages that precede: a noisy-or (Pearl,
     "Probabilistic Reasoning in Intelligent Systems", 1988). A reply is at distance 1 from the message it answers,
     however far apart they are; of several distant replies the best counts. A message without content keeps its score.
 
-    given, around: The scores and places of the messages that others gain from; None for these themselves.
-    asks: Which of those only repeat the query: what follows them gains more, and what precedes them nothing.
+    given, around: The scores and places of the messages to gain from; None: `scores` and `places`.
+    asks: Which of these only repeat the query: messages after one gain PASSED, messages before it nothing.
     """
     given, around = scores if given is None else given, places if around is None else around
     if not len(around) or not reach:
@@ -63,7 +63,7 @@ def add_neighbours(
     known, at = np.unique(giving, return_inverse=True)
     following, preceding = np.zeros(len(known)), np.zeros(len(known))
     is_question = np.zeros(len(given), bool) if asks is None else asks
-    np.maximum.at(following, at, np.where(is_question, 0.0, AFTER * given))  # of the parts of a message
+    np.maximum.at(following, at, np.where(is_question, 0.0, AFTER * given))  # the best part of a message counts
     np.maximum.at(preceding, at, np.where(is_question, PASSED, BEFORE) * given)
 
     def look_up(shares: Signal, wanted: NDArray[np.int64]) -> Signal:
@@ -86,7 +86,7 @@ def add_neighbours(
 
 
 def _make_keys(places: Sequence[ThreadPlace], threads: Mapping[int, int]) -> NDArray[np.int64]:
-    """Return a number for each message, of which the next in its thread has the next; threads are numbered anew."""
+    """Return a number for each message; consecutive messages of a thread have consecutive numbers."""
     return np.array([threads[place.thread] * _NUMBERS + place.number for place in places], np.int64)
 
 
@@ -97,7 +97,7 @@ def _find_distant_replies(
     around: Sequence[ThreadPlace],
     reach: int,
 ) -> tuple[NDArray[np.int64], list[tuple[int, NDArray[np.int64]]]]:
-    """Return the key of the distant message that each message answers, or -1, and the replies to each, by its key."""
+    """Return the key of the distant message that each message answers, or -1, and each key's distant replies."""
     key_of = {(place.thread, place.message): key for place, key in zip(around, giving.tolist(), strict=True)}
     own = {(place.thread, place.message): key for place, key in zip(places, keys.tolist(), strict=True)}
     answered, replies = np.full(len(keys), -1, np.int64), dict[int, list[int]]()

@@ -1,4 +1,4 @@
-"""Query expansion by the conversation: is a question ambiguous, and its expansion by keywords of the history."""
+"""Query expansion: whether a question is ambiguous, and its expansion with keywords of the history."""
 
 import re
 from collections import defaultdict
@@ -23,7 +23,7 @@ _FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|and|or|but)\b", 
 # After an article or a possessive, "it" is a name, not a pronoun: the IT department.
 _IT_AS_NAME = compile_pattern(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)
 _MIN_CLEAR_WORDS = 4  # a query of fewer words is ambiguous
-_ASSISTANT_WEIGHT = 0.1  # of a mention by the assistant; one by the user counts 1
+_ASSISTANT_WEIGHT = 0.1  # of a mention by the assistant; a mention by the user counts 1
 
 
 def is_ambiguous_query(query: str) -> bool:
@@ -44,8 +44,8 @@ class ContextualExpander:
     """Prepends keywords of the conversation to a question, without a language model.
 
     max_context_turns: how many turns to read; a turn is a question and its answer.
-    include_assistant: whether the answers count too: the user's words that they repeat weigh more, and their own words
-        are used where the user's are few.
+    include_assistant: whether answers count too: the user's words that they repeat weigh more, and their own words are
+        used if the user's are few.
     keyword_weight: the factor by which a word counts more than one a turn earlier (1: all turns alike).
     max_keywords: the maximum number of words to prepend.
     """
@@ -73,7 +73,7 @@ class ContextualExpander:
         history: Sequence[HistoryItem],
         topic_extractor: ExtractTopics | None = None,
     ) -> str:
-        """Return the topics that the extractor finds in each message, then the input; as `expand` without one."""
+        """Return the topics that the extractor finds in each message, then the input; without one, as `expand`."""
         if topic_extractor is None:
             return self.expand(input, history)
         turns = self._collect_recent_turns(input, history)
@@ -131,7 +131,7 @@ def _select_new_words(
 
 
 def _read_role_and_text(message: HistoryItem) -> tuple[str, str]:
-    """Return the role and the text of a message: the raw content, where context was injected into it."""
+    """Return the role and the text of a message; its raw content if context was injected."""
     if isinstance(message, Message):
         return message.role, message.text
     if not isinstance(message, Mapping):

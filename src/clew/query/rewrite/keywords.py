@@ -20,7 +20,7 @@ actually maybe going thing things something anything way lot much many more most
 example examples similar question questions answer again further once yet because until while without every one good
 great kind got gonna
 """
-_MIN_STOP_WORDS = 2  # by which a text is taken to be in a language whose words English may have: care, on
+_MIN_STOP_WORDS = 2  # before a text counts as in a language that shares words with English: care, on
 REQUEST_WORDS = frozenset(_REQUEST_WORDS.split())
 
 
@@ -92,7 +92,7 @@ def _is_long_enough(word: str) -> bool:
 
 
 def _select_function_words(words: frozenset[str]) -> frozenset[str]:
-    """Select the function words of English and of the language of the words; of some, it takes two to be sure of it."""
+    """Return the function words of English and of the likely language of the words."""
     counts = {code: len(words & stop_words) for code, stop_words in STOP_WORDS.items()}
     likely = [code for code, count in counts.items() if code in FUNCTION_WORDS or count >= _MIN_STOP_WORDS]
     return FUNCTION_WORDS["en"] | STOP_WORDS[max(likely, key=counts.__getitem__)]

@@ -2,10 +2,10 @@
 
 The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `make_standalone` changes a single query.
 
-A question is elliptic if it needs the conversation before it, by its gaps or its pointers. A pronoun is no reason where
-the question itself says what it stands for ("Is herpes lethal, and how is it transmitted?"), nor where it stands for
-nothing ("Is it possible to …"). Keywords may open like a follow-up ("AND gate", "Men in Black", "那英的歌"): such an
-opening makes a fragment at most. The English words are here, other languages in `core/words/follow_up.txt`.
+A question is elliptic if gaps or pointers make it depend on the conversation before it. A pronoun does not count if the
+question names its antecedent ("Is herpes lethal, and how is it transmitted?"), nor if it is an expletive ("Is it
+possible to …"). Keywords may open like a follow-up ("AND gate", "Men in Black", "那英的歌"): such an opening makes a
+fragment at most. The English words are here, other languages in `core/words/follow_up.txt`.
 """
 
 import re
@@ -47,7 +47,7 @@ The last question: {question}"""
 
 
 def rewrite_with_variations(llm: LLM, *, n: int = 3) -> Rewrite:
-    """Return a Rewrite: the query, then up to n variations of it that the model writes."""
+    """Make a rewrite: the query, then up to n variations by the model."""
 
     def rewrite(query: Query) -> list[Query]:
         _, *others = expand_query_variations(query.text, llm, n=n)
@@ -57,9 +57,9 @@ def rewrite_with_variations(llm: LLM, *, n: int = 3) -> Rewrite:
 
 
 def rewrite_with_transformer(transformer: Transformer, *, max_turns: int = 3) -> Rewrite:
-    """Return a Rewrite: the query, then the transformer's queries for it; the query alone where the model fails.
+    """Make a rewrite: the query, then the transformer's queries for it; the query alone if the model fails.
 
-    The model is shown the last `max_turns` turns of the conversation, a turn being a question and its answer.
+    The model sees the last `max_turns` turns of the conversation, a turn being a question and its answer.
     """
 
     def rewrite(query: Query) -> list[Query]:
@@ -75,9 +75,9 @@ def rewrite_with_transformer(transformer: Transformer, *, max_turns: int = 3) ->
 
 
 def make_standalone(query: Query, config: HistoryConfig, is_new_topic: Compare, llm: LLM | None = None) -> Query:
-    """Return the query as a question that needs no conversation: in the words of the model, else with keywords.
+    """Return the query as a question that needs no conversation: rewritten by the model, else with keywords added.
 
-    A model in this process is too small to rewrite a question. Where one fails or says no question, keywords are added.
+    Local models are too small to rewrite. If the model fails or does not reply with one question, keywords are added.
     """
     if llm is not None and not llm.name.startswith("local:") and query.text and config.max_context_turns:
         with step("rewrite") as trace:
@@ -100,7 +100,6 @@ def make_standalone(query: Query, config: HistoryConfig, is_new_topic: Compare, 
 
 
 def _render_turns(query: Query, max_turns: int) -> str:
-    """Write out the last turns of the conversation, a turn being a question and its answer."""
     recent = query.history[len(query.history) - min(2 * max_turns, len(query.history)) :]
     return "\n".join(f"{message.role}: {message.text}" for message in recent)
 
@@ -108,7 +107,7 @@ def _render_turns(query: Query, max_turns: int) -> str:
 def expand_if_elliptic(query: Query, expander: ContextualExpander, is_new_topic: Compare) -> Query:
     """Expand an elliptic query by the best keywords of its history; other queries are unchanged.
 
-    Of a fragment, `is_new_topic` says whether it is about something else, given the query and its expansion.
+    A fragment is expanded too, unless `is_new_topic`, given query and expansion, says that it is about something else.
     """
     if not query.history or not query.text:
         return query
@@ -132,13 +131,13 @@ def expand_if_elliptic(query: Query, expander: ContextualExpander, is_new_topic:
 _PATTERNS = load_patterns("follow_up")
 _UNSPACED = ("zh", "ja", "ko", "th")
 _FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|why not|(?P<word>and|or|but))\b", re.IGNORECASE)
-# The rest of a question that was begun before: "only for one project?", but "In which year …?", "As root, is it …?".
+# A question that continues the one before: "only for one project?", but "In which year …?", "As root, is it …?".
 _REST_OF_QUESTION = compile_pattern(
     r"\W*(?:also|as|at|by|for|from|in|into|of|on|only|to|under|with|without)\b(?!.*\b(?:wh\w+|how|is|are|was|were|do|does|"
     r"did|can|could|should|would|will|may|must|has|have|had)\b).*\?\W*$",
     re.IGNORECASE | re.DOTALL,
 )
-# A title and what is asked of it: "This American Life host".
+# A title and a question about it: "This American Life host".
 _TITLE_OPENING = compile_pattern(r"\W*(?:This|That|These|Those)(?=\s+['’]?(?:[A-Z]|\d)\S*\s+\S+\s+\S)")
 _ASKS = compile_pattern(r"\b(?:who|what|when|where|why|which|how)\b", re.IGNORECASE)
 _PRONOUN = compile_pattern(
@@ -151,7 +150,7 @@ _THAT = compile_pattern(
     r"\bthat\b(?=\W*(?:$|(?:off|on|up|back|again|later|too|instead|then|now|here|there|for|in|with|from)\b))",
     re.IGNORECASE,
 )
-# Before a pronoun, the beginning of another clause than that of what it stands for.
+# A clause boundary between a pronoun and its antecedent.
 _CLAUSE = compile_pattern(
     r"[,;:.?!]|\b(?:and|or|but|if|when|where|while|because|since|so|that|which|who|after|before|once|then|than|as)\b",
     re.IGNORECASE,
@@ -169,15 +168,15 @@ _COMPARING = compile_pattern(r"\b(?:more|another|same|similar|other|others|else|
 _ASKS_WHAT_IT_IS = compile_pattern(r"\W*(?:what|who)\s*(?:is|are|was|were|'s|’s)\s+(?!the\b)", re.IGNORECASE)
 _NAME = compile_pattern(r"\S\s+[A-Z]\w")  # a capital that does not begin the text
 _WORD = compile_pattern(r"[^\W\d_]+")
-_MIN_WORDS = 4  # below which a question that is no sentence is a fragment
+_MIN_WORDS = 4  # below which an incomplete question is a fragment
 _MIN_CONTENT_WORDS = 2
 _MAX_LETTERS = 12  # of a question that says little, in a script without spaces
-_MIN_STOP_WORDS = 2  # of a language of Latin letters, by which a question is taken to be in it
-_MAX_SHARED = 2  # letters of an opening that many languages have
+_MIN_STOP_WORDS = 2  # from which a question counts as in a language of Latin script
+_MAX_SHARED = 2  # letters up to which many languages share an opening
 
 
 class FollowUpWords(NamedTuple):
-    """The patterns of a language."""
+    """The follow-up patterns of a language."""
 
     opening: re.Pattern[str]
     pointer: re.Pattern[str] | None
@@ -187,7 +186,7 @@ class FollowUpWords(NamedTuple):
 
 
 def _compile(code: str) -> FollowUpWords:
-    """Return the patterns of a language: whole words, unless nothing separates its words."""
+    """Compile the patterns of a language, for whole words if it separates words."""
     found = {part: _PATTERNS.get(f"{code} {part}", "") for part in FollowUpWords._fields}
     start, end, flags = ("", "", 0) if code in _UNSPACED else (r"(?<!\w)", r"(?!\w)", re.IGNORECASE)
     pointer = found["pointer"].replace("$", r"\W*$")
@@ -215,8 +214,8 @@ MODAL: Final = compile_pattern(_PATTERNS["modal verbs"], re.IGNORECASE)
 def is_elliptic(question: str) -> bool:
     """Return whether a question shows by its words that it needs the conversation before it.
 
-    It has no content word, opens or ends as a follow-up ("what about …", "and …", "…呢?"), or has a pronoun or
-    demonstrative for something that it does not name.
+    It has no content word, opens or ends as a follow-up ("what about …", "and …", "…呢?"), compares ("another"), or has
+    a pronoun or demonstrative without an antecedent.
     """
     opening = _FOLLOW_UP_OPENING.match(question)
     if opening and not _may_open_keywords(question, opening):
@@ -231,7 +230,8 @@ def is_elliptic(question: str) -> bool:
 def is_fragment(question: str) -> bool:
     """Return whether a question is short and incomplete, has one content word, or opens like a follow-up.
 
-    Only the collection tells them apart: "notice period" after a talk of sabbaticals, or "visitor badge".
+    Only the collection tells whether a fragment follows up: "notice period" after a talk of sabbaticals may, "visitor
+    badge" does not.
     """
     found = [words for words, _ in _find_words(question)]
     if (
@@ -253,9 +253,9 @@ def is_fragment(question: str) -> bool:
 
 
 def _find_words(question: str) -> Iterator[tuple[FollowUpWords, frozenset[str]]]:
-    """Yield the follow-up words of the languages that a question may be in, and the stop words of each that it has.
+    """Yield the follow-up words of each language that a question may be in, and the question's stop words in it.
 
-    The languages are those of its script, in Latin and other shared letters those of most of its stop words.
+    The languages are those of its script; if several share the script, those with the most stop words in the question.
     """
     script = find_main_script(question)
     if script in UNSPACED:
@@ -273,9 +273,9 @@ def _find_words(question: str) -> Iterator[tuple[FollowUpWords, frozenset[str]]]
 def _follows_up(question: str, words: FollowUpWords, stop_words: frozenset[str]) -> bool:
     """Return whether a question has the follow-up words of a language.
 
-    Those of Latin letters share words with one another and with names (e, en, ou, men, ale): another word of a question
-    that one opens must be of the language, too, after a short one the next, and what points back must not be its only
-    one.
+    Languages of Latin script share words with one another and with names (e, en, ou, men, ale). After an opening word
+    of theirs, another word must be a stop word of the language (the next word, if the opening is short); and a pointer
+    must not be the only stop word.
     """
     if words.ending and words.ending.search(question):
         return True
@@ -309,12 +309,12 @@ def _may_open_keywords(question: str, opening: re.Match[str]) -> bool:
 
 
 def _opens_with_title(question: str) -> bool:
-    """Return whether a question opens with a demonstrative of a title, and asks nothing about it."""
+    """Return whether a text opens with a demonstrative that belongs to a title, and has no question word."""
     return _TITLE_OPENING.match(question) is not None and not _ASKS.search(question)
 
 
 def _says_little(question: str) -> bool:
-    """Return whether a question has two content words at most, or as few letters where nothing separates words."""
+    """Return whether a question has at most two content words, or few letters in a script without spaces."""
     if find_main_script(question) in UNSPACED:
         return sum(map(str.isalpha, question)) <= _MAX_LETTERS
     content = [word for word in extract_content_words(question) if not MODAL.fullmatch(word)]
@@ -322,7 +322,7 @@ def _says_little(question: str) -> bool:
 
 
 def _points_outside(question: str) -> bool:
-    """Return whether a pronoun or demonstrative stands for something that the question does not name before it."""
+    """Return whether a pronoun or demonstrative has no antecedent before it in the question."""
     plain = _EXPLETIVE.sub(" ", _IT_AS_NAME.sub(" ", question))
     if _opens_with_title(plain):
         plain = _TITLE_OPENING.sub("", plain, count=1)
@@ -335,7 +335,7 @@ def _points_outside(question: str) -> bool:
 
 
 def _has_antecedent(before: str) -> bool:
-    """Return whether the text before a pronoun names something, in another clause than the pronoun's."""
+    """Return whether the text before a pronoun names something in an earlier clause."""
     ends = [found.start() for found in _CLAUSE.finditer(before)]
     if not ends:
         return False

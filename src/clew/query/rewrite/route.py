@@ -1,4 +1,4 @@
-"""Routing: chooses the strategy for a question, by the one it names, else by the kind of question."""
+"""Routing: the strategy for a question, named by the question or chosen by its kind."""
 
 import re
 from dataclasses import dataclass
@@ -43,17 +43,17 @@ _REQUESTS = [
     ),
     (re.compile(r"(?<=search )semantically\b\s*", re.IGNORECASE), "semantic"),
 ]
-_MIN_COMPLEX_WORDS = 25  # from which a question is taken to ask for several things
-_MAX_ROUTED_CHARS = 1_000  # of a question, from its beginning, that say what kind it is
-_MAX_HISTORY = 100  # messages before a question beyond which they are searched with as well
-_MAX_VAGUE_WORDS = 2  # up to which a query may mean many things
+_MIN_COMPLEX_WORDS = 25  # from which a question counts as complex
+_MAX_ROUTED_CHARS = 1_000  # from the beginning of a question that decide its kind
+_MAX_HISTORY = 100  # messages before a question beyond which the conversation is searched with, too
+_MAX_VAGUE_WORDS = 2  # up to which a query counts as broad
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """The strategy for a question, the reason, and the question without the words that name the strategy.
 
-    `is_wanted`: the question or its conversation asks for this strategy; otherwise its words only suggest it.
+    `is_wanted`: whether the question or its conversation asks for this strategy; otherwise its words only suggest it.
     """
 
     strategy: str

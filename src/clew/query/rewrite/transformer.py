@@ -1,4 +1,4 @@
-"""Search queries written by a language model: what a user says as short queries, and other wordings of a question."""
+"""Search queries written by a language model: short queries for an input, and variations of a question."""
 
 import json
 import re
@@ -18,12 +18,12 @@ _BULLET = compile_pattern(r"[-*+•‣▪·–—]\s+")
 _NUMBER = compile_pattern(r"\(?(\d{1,2})(?:\)\s*|[.:](?:\s+|(?=[^\W\d]{3})))")
 _LABEL = compile_pattern(r"(?:search |alternative )?(?:query|variation|question)\s*\d*\s*:\s*", re.IGNORECASE)
 _EMPHASIS = compile_pattern(r"(\*\*|__|\*|`)(.+)\1")
-_DOUBLE = compile_pattern(r"[\"“”„«»]([^\"“”„«»]+)(?:[\"“”«»][.,;]?|\Z)")  # the closing one may be cut off
+_DOUBLE = compile_pattern(r"[\"“”„«»]([^\"“”„«»]+)(?:[\"“”«»][.,;]?|\Z)")  # the closing quote may be cut off
 _SINGLE = compile_pattern(r"['‘’‚]((?:[^'‘’]|(?<=\w)['’](?=\w))+)['‘’][.,;]?")
 _FILLERS = frozenset(
     {"yes", "yeah", "yep", "nope", "none", "okay", "sure", "done", "thanks", "hello", "null", "nothing"}
 )
-_MIN_WORD_LENGTH = 3  # of a query of a single word
+_MIN_WORD_LENGTH = 3  # of a query of one word
 _VARIATION_SYSTEM = "You write search queries. Answer with the queries only, one a line: no numbers, no comments."
 _VARIATION_PROMPT = """Write {n} other ways to search for what this question asks.
 Use the words that documents may use instead of the question's own.
@@ -47,7 +47,8 @@ def parse_query_lines(answer: str, *, max_words: int = 12) -> list[str]:
     """Parse the queries of an answer in order, each once: no numbers, bullets, quotes, headings, fillers or prose.
 
     A number belongs to the query if it is greater than the line number ("2. Liga results" on the first line). A line of
-    more than `max_words` words is prose. A single word must be one to search for. A JSON list of texts is read as such.
+    more than `max_words` words is prose. A single word must be long enough and no filler. A JSON list of strings is
+    read as one query per string.
     """
     lines = _parse_json_list(answer) or [line.strip() for line in answer.splitlines() if line.strip()]
     queries = [_strip_markers(line, number) for number, line in enumerate(lines, 1)]
@@ -55,7 +56,7 @@ def parse_query_lines(answer: str, *, max_words: int = 12) -> list[str]:
 
 
 def _parse_json_list(answer: str) -> list[str]:
-    """Parse the texts of a JSON list in an answer, or of the list in its object; empty without one."""
+    """Parse the strings of a JSON list in an answer, or of the first list in its JSON object; empty without one."""
     found = _JSON.search(answer)
     try:
         value = json.loads(found[0]) if found else None
@@ -158,7 +159,7 @@ MakeModel = Callable[[TransformerConfig], LLM]
 class Transformer:
     """Turns an input into short search queries by a language model.
 
-    A model that is given (`provider`) is never closed here; one that `initialize` builds (by `make`) is, by `close`.
+    A given model (`provider`) is never closed here; a model that `initialize` builds with `make` is closed by `close`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Two-level retrieval: documents by their summaries, chunks by themselves, both mixed into one score."""
+"""Two-level retrieval: documents by their summaries, chunks by their own text, both mixed into one score."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,8 +17,8 @@ from clew.core.types import Hit, Query, Vector
 from clew.query.search.compose import deepen
 from clew.query.search.evidence import EvidenceSource, assess, embed_query
 
-MEAN_CHUNKS = 100  # of a page without a summary, whose vectors stand for it
-MAX_DOCUMENTS = 10  # that are found by their summaries
+MEAN_CHUNKS = 100  # first chunks whose mean vector stands for a page without a summary
+MAX_DOCUMENTS = 10  # documents to find by their summaries
 CHUNKS_PER_DOCUMENT = 2  # chunks that a relevant document adds, whatever their rank among all
 
 
@@ -30,14 +30,15 @@ def mix_chunk_and_document_scores(chunk: float, document: float, weight: float) 
 def document_boost(
     store: SearchableStore, source: EvidenceSource, config: SearchConfig, *, over: Strategy | None = None
 ) -> Strategy:
-    """Make a vector search in which a chunk gains from the similarity of its document; or another strategy, `over`.
+    """Make a strategy that mixes document similarity into chunk scores, of a vector search or of the strategy `over`.
 
-    Every document of a candidate chunk counts by the cosine of its summary, 0 up to the minimum of the settings if that
-    is set; a document without one by its best chunk. Where no document has a summary, a page counts by the mean of its
-    chunks. The nearest by summary add their best chunks to the candidates, whatever their rank among all.
+    The similarity of a document is the cosine of its summary, or 0 if that is not above `document_min_similarity`. A
+    document without a summary counts as its best chunk; if no document has one, pages count as the mean of their
+    chunks. The documents with the nearest summaries add their best chunks to the candidates, whatever the rank of those
+    chunks.
 
-    Scores of other strategies are relative and no cosines, so both sides are relevances then: that of the chunk, and
-    that of the summary, as if it were a chunk among the summaries of the other candidates.
+    Scores of another strategy are not cosines, so with `over` both sides are relevances: that of the chunk, and that of
+    the summary, judged as if it were a chunk among the summaries of the other candidates.
     """
     weight, floor = config.document_weight, config.document_min_similarity
     if not 0 <= weight <= 1:
@@ -58,7 +59,7 @@ def document_boost(
             with step("chunks") as inner:
                 first = over(deepen(query)) if over else search_vectors(query.k * 3, query.where)
                 found = {hit.chunk.id: hit for hit in first}
-                for doc_id in near:  # one by one: in one search, one document could take the places of the others
+                for doc_id in near:  # one search each: in a shared one, a document could crowd out others
                     for hit in search_vectors(CHUNKS_PER_DOCUMENT, query.where & Filter(documents={doc_id})):
                         found.setdefault(hit.chunk.id, hit)
                 hits = judge(query, list(found.values())) if over else list(found.values())
@@ -84,7 +85,7 @@ def document_boost(
 
 
 def _compare_means(store: SearchableStore, vector: Vector, documents: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Compare a vector with the mean of the first chunks of each document, by cosine; none where it was dropped."""
+    """Yield the cosine of a vector with the mean of each document's first chunks; skip dropped documents."""
     for doc_id in documents:
         with suppress(NotFound):
             chunks = islice(store.chunks(doc_id), MEAN_CHUNKS)

@@ -17,7 +17,7 @@ Embed = Callable[[Sequence[str]], Matrix]
 def pipe(strategy: Strategy, *steps: Step) -> Strategy:
     """Make a strategy whose hits go through each step in turn; the trace shows every step with its output.
 
-    Steps may drop and reorder hits, so the strategy is asked for as many as it considers.
+    Steps may drop and reorder hits, so the strategy is asked for `depth` hits instead of `k`.
     """
     for part in (strategy, *steps):
         if not callable(part):
@@ -35,12 +35,12 @@ def pipe(strategy: Strategy, *steps: Step) -> Strategy:
 
 
 def deepen(query: Query) -> Query:
-    """Deepen the query to ask for as many hits as it considers."""
+    """Return the query with k raised to its depth."""
     return query if query.k >= query.depth else replace(query, k=query.depth)
 
 
 def run_step(change: Step, query: Query, hits: list[Hit], *, position: int = 1) -> list[Hit]:
-    """Run a step on hits, traced by the step's `name` attribute, else its `__name__`, else as `step N`."""
+    """Run a step on hits; the trace names it by the step's `name` attribute, else its `__name__`, else `step N`."""
     name = getattr(change, "name", None) or getattr(change, "__name__", "<lambda>")
     with step(f"step {position}" if name == "<lambda>" else str(name)) as trace:
         changed = check_hits(change(query, hits), trace.name)
@@ -91,7 +91,6 @@ def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, emb
 
 
 def _search_query(strategy: Strategy, query: Query) -> list[Hit]:
-    """Search one of several queries, traced by its text."""
     with step("query") as trace:
         trace.notes["query"] = query.text
         hits = strategy(query)
@@ -108,7 +107,7 @@ def embed_queries(queries: Sequence[Query], embed: Embed) -> list[Query]:
 
 
 def reflect(strategy: Strategy, judge: Judge, *, rounds: int = 2) -> Strategy:
-    """Make a strategy that repeats with the judge's refined query, at most `rounds` times; the best grade wins."""
+    """Make a strategy that repeats another with the judge's refined query, up to `rounds` times; best grade wins."""
 
     def search(query: Query) -> list[Hit]:
         best_hits: list[Hit] = []

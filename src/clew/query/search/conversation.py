@@ -34,9 +34,9 @@ SplitText = Callable[[str], list[str]]  # the storage chunker
 SplitTopics = Callable[[Sequence[Message]], Sequence[Sequence[Message]]]
 OrderHits = Callable[[Query, list[Hit], list[list[Hit]]], list[Hit]]  # the third: one ranking per topic
 
-MAX_QUESTIONS = 20  # of a conversation that are queries of their own, the last ones
+MAX_QUESTIONS = 20  # last questions of a conversation that become queries of their own
 DEEPEN = 4  # the factor by which a search goes deeper while one document fills it …
-MAX_DEPTH = 4096  # … up to so many hits
+MAX_DEPTH = 4096  # … up to this many hits
 
 log = logging.getLogger("clew")
 
@@ -53,11 +53,12 @@ def chunked(
 ) -> Strategy:
     """Make a strategy that runs another on each part of the query's conversation, all parts embedded in one batch.
 
-    The conversation is `query.history`, and the query's text is one more part; without a history it is the sentences of
-    the text. Each topic that `split_topics` finds is a query, a long one several: `split_text` cuts the texts of its
-    messages, without author and time. Up to `single_below` messages, if it is set, all of it is one query. Each part
-    keeps its best `chunks_per_query` after deduplication, so that one document cannot fill it. The hits of the parts
-    are compared by the relevance that `assess` computes for each, as their scores belong to one part.
+    The conversation is `query.history`, with the query's text as one more part; without a history it is the sentences
+    of the text. Each topic that `split_topics` finds is a query, a long one several: `split_text` cuts the texts of its
+    messages, without author and time. A conversation of up to `single_below` messages, if that is set, is a single
+    query. Each part keeps its best `chunks_per_query` hits after deduplication, so that one document cannot fill it.
+    Hits of different parts are compared by the relevance that `assess` computes, because scores compare only within a
+    part.
     """
     dedupe = _build_dedupe(config, fetch_vectors)
     order_hits = _build_hit_order(config, fetch_vectors)
@@ -93,9 +94,9 @@ def _plan_topics(
     split_text: SplitText,
     split: SplitTopics | None,
 ) -> list[tuple[str, ...]]:
-    """Plan the texts of the queries that a conversation makes, by topic.
+    """Plan the query texts of a conversation, by topic.
 
-    One text for a short conversation, else the parts of each topic, the question, and the whole if it is set.
+    One text for a short conversation; else the parts of each topic, the question, and with `global_query` the whole.
     """
     spoken = {message.text.strip() for message in messages}
     question = [query.text] if query.history and query.text.strip() not in ("", *spoken) else []
@@ -113,7 +114,7 @@ def _plan_topics(
 def _split_by_topic(
     messages: Sequence[Message], split_text: SplitText, split: SplitTopics | None
 ) -> list[tuple[str, ...]]:
-    """Split into the parts of each topic, or else each part by itself. A question among other messages is one more."""
+    """Split into the parts of each topic, or else each part by itself; a question within a topic is one more part."""
 
     def split_into_texts(messages: Sequence[Message]) -> tuple[str, ...]:
         return tuple(piece.strip() for piece in split_text(_join_texts(messages)) if piece.strip())
@@ -134,7 +135,7 @@ def _asks_by_itself(text: str) -> bool:
 
 
 def _build_queries(query: Query, texts: Sequence[str], embed: Embed | None) -> list[Query]:
-    """Return one query per text, without history; embedded in one batch unless the only one has its vector already."""
+    """Build one query per text, without history, embedded in one batch unless a single one has its vector already."""
     if query.vector is not None and texts == [query.text]:
         return [query]
     queries = [replace(query, text=text, history=(), vector=None) for text in texts]
@@ -198,7 +199,7 @@ def _build_hit_order(config: ConversationConfig, fetch_vectors: FetchVectors | N
 
 
 def _rank_per_topic(rankings: Sequence[list[Hit]], topics: Sequence[Sequence[str]]) -> Iterator[list[Hit]]:
-    """Rank per topic: the hits of its queries, the best of each before the second of any."""
+    """Yield one ranking per topic: the best hit of each of its queries, then their other hits."""
     remaining = iter(rankings)
     for topic in topics:
         own = [next(remaining) for _ in topic]

@@ -1,4 +1,4 @@
-"""How well chunks match a query, by meaning and by words, and the relevance that this makes."""
+"""The evidence that chunks match a query, by meaning and by words, and the relevance computed from it."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,28 +33,28 @@ from clew.query.rank.calibrate import (
 from clew.query.rank.thread_smoothing import add_neighbours
 from clew.query.search.analyse import QueryAnalyser
 
-FOREIGN_TRUST = 0.25  # of the words of a query in another language than the texts: names and numbers
-# Factors of the weight of meaning for a query in a language that the embedder does not know, written like one that it
-# knows, so that names and loan words are known, or in another script.
+FOREIGN_TRUST = 0.25  # trust in the words of a query whose language no text has: only names and numbers match
+# Factors of the weight of meaning if the embedder does not know the query's language: in a script that it knows (names
+# and loan words are known), or in another script.
 UNKNOWN_LANGUAGE, UNKNOWN_SCRIPT = 0.5, 0.25
-FIELD_DEPTH = 32  # best chunks of each ranking, of which the field is
-MIN_KNOWN = 0.7  # share of the terms of a query in a chunk, from which none is taken to be misspelt
-MIN_REPEATED = 0.8  # of the terms of a query, in a message that only repeats it
-MAX_MORE = 16  # words besides: a greeting, what it is asked for
+FIELD_DEPTH = 32  # best chunks of each ranking that make up the field
+MIN_KNOWN = 0.7  # share of a query's terms in one chunk from which no word counts as misspelt
+MIN_REPEATED = 0.8  # share of a query's terms in a message that only repeats it
+MAX_MORE = 16  # further terms of that message: a greeting, the reason for asking
 QUESTION_MARKS = "?？؟"
-QUESTION_SHARE = 0.25  # of its relevance that such a message keeps: a question is not an answer
-TOGETHER = 50  # chunks that are looked at for two sets of terms together
-MIN_NEW_RELEVANCE = 0.3  # of the best hit of a question on something new by itself
-MAX_TOGETHER = 0.4  # share of the words of the conversation in a text that has those of the question
+QUESTION_SHARE = 0.25  # share of its relevance that it keeps: a question is not an answer
+TOGETHER = 50  # chunks to search for two sets of terms together
+MIN_NEW_RELEVANCE = 0.3  # of the best hit of a question on a new topic, searched by itself
+MAX_TOGETHER = 0.4  # share of the conversation's words in a text with the question's words, on a new topic
 KINDS = Filter(kinds=frozenset({THREAD_KIND})), Filter(kinds=frozenset({"page"}))  # neither crowds out the other
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The candidates of a query in columns, and which of them each ranking found, best first.
+    """The candidates of a query in columns, and the places in them that each ranking found, best first.
 
-    near, matching: The places of what the query's filter admits, by vector and by words, of each kind.
-    field: Those of the best of all that the engine may see, however found.
+    near, matching: Places within the query's filter, by vector and by words; one ranking per kind.
+    field: Places of the best chunks that the engine may see at all, one ranking per kind and leg.
     """
 
     candidates: Candidates
@@ -63,18 +63,18 @@ class Gathered:
     field: Sequence[Sequence[int]]
 
     def count(self, depth: int) -> int:
-        """Count how many there are within the filter, up to a depth in each ranking."""
+        """Count the candidates within the filter, down to a depth in each ranking."""
         return len(list_places((*self.near, *self.matching), depth))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The candidates of a query, and how relevant each is, a column each.
+    """The candidates of a query with their evidence and relevance, in columns.
 
-    near, matching: The places of what the query's filter admits, as found by each ranking of a kind, best first.
-    own: The relevance by its own signals.
-    relevance: The same with what messages gain from their neighbours.
-    threads: Where the messages are, by place.
+    near, matching: Places within the query's filter, by vector and by words; one ranking per kind, best first.
+    own: The relevance of each candidate by its own signals.
+    relevance: The same, plus the gains of messages from their neighbours.
+    threads: The position of each message in its thread, by place.
     """
 
     candidates: Candidates
@@ -86,22 +86,22 @@ class Found:
     threads: Mapping[int, ThreadPlace]
 
     def list_places(self) -> list[int]:
-        """List the places of all that was found within the filter, each once."""
+        """List the places of all candidates within the filter, each once."""
         return list_places((*self.near, *self.matching))
 
     def name_scores(self, place: int) -> dict[str, float]:
-        """Name the scores that say how a chunk matches: the second says that it is in another language."""
+        """Return the scores of a match by name; FOREIGN is set for a chunk in another language than the query."""
         foreign = self.evidence.foreign
         expected = {FOREIGN: float(self.evidence.words[place])} if foreign is not None and foreign[place] else {}
         return {MATCH: estimate_match(self.evidence, place), **expected}
 
 
 class EvidenceSource:
-    """Finds the candidates of queries in a store, and judges them.
+    """The finder and judge of candidates in a store.
 
-    A chunk is as relevant under any filter, since it is compared with the best of `seen`, all that the engine may see.
-
-    shown: The filter of the call, within which chunks are found and shown.
+    seen: All that the engine may see. Candidates are compared with its best chunks, so that the relevance of a chunk
+        does not depend on the filter of a call.
+    shown: The filter of the call.
     """
 
     def __init__(
@@ -119,14 +119,14 @@ class EvidenceSource:
         self._settings, self._has_messages = settings, has_messages
 
     def judge(self, query: Query, chunk_ids: Sequence[str] = ()) -> Found:
-        """Judge the candidates of a query, these chunks among them; return them and their relevance."""
+        """Gather and weigh the candidates of a query, the given chunks among them."""
         (gathered,) = self.gather([query], query.depth, chunk_ids)
         return self.weigh(query, gathered, query.depth)
 
     def gather(self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()) -> list[Gathered]:
-        """Gather the candidates of queries with the same filter, and the best that the engine may see: often the same.
+        """Gather the candidates of queries that share a filter, and the best chunks the engine may see, often the same.
 
-        Words that the collection lacks are corrected where no chunk has most of a query's.
+        If no chunk has most words of a query, the words that the collection lacks are corrected.
         """
         found = self._gather(queries, depth, chunk_ids)
         poor = [
@@ -170,7 +170,7 @@ class EvidenceSource:
         return KINDS if self._has_messages() else (EVERYTHING,)
 
     def weigh(self, query: Query, gathered: Gathered, depth: int) -> Found:
-        """Weigh the candidates up to a depth in each ranking, given the best that the engine may see."""
+        """Compute the evidence and relevance of candidates, and cut each ranking at a depth."""
         found, best = gathered.candidates, list_places(gathered.field, FIELD_DEPTH)
         evidence = self._read_evidence(query, found)
         own = estimate_relevance(
@@ -201,7 +201,7 @@ class EvidenceSource:
         return Found(found, near, matching, evidence, own, relevance, threads)
 
     def _mark_questions(self, query: Query, shares: Signal, places: Sequence[ThreadPlace]) -> NDArray[np.bool_]:
-        """Mark messages that only repeat a question: they ask what it asks, and pass their gain on to their replies."""
+        """Mark messages that only repeat the question; they pass their gain on to their replies."""
         terms = self.extract_terms(query)
         if len(terms) < 2 or not is_question(query.text):
             return np.zeros(len(places), bool)
@@ -212,7 +212,7 @@ class EvidenceSource:
         return marked
 
     def _repeats(self, query: Query, terms: Terms, text: str) -> bool:
-        """Return whether a text, up to its last question mark, ends with the query's terms and has few others."""
+        """Return whether a text, up to its last question mark, only repeats the query, and says nothing after it."""
         end = max(map(text.rfind, QUESTION_MARKS)) + 1
         if not end and not is_question(text):
             return False
@@ -221,7 +221,7 @@ class EvidenceSource:
         return has_terms and len(asked) <= 2 * len(terms) + MAX_MORE and not (end and has_content(text[end:]))
 
     def _weigh_meaning(self, query: Query, found: Candidates) -> Signal:
-        """Weigh meaning for each candidate: less where the embedder does not know the query's language."""
+        """Return the weight of meaning for each candidate: less if the embedder does not know the query's language."""
         flow, search = self._settings.flow, self._settings.search
         weights = np.where(found.is_message, flow.semantic_weight, search.semantic_weight)
         known, language = find_known_languages(self.embedder), self.analyser.find_language(query.text)
@@ -248,9 +248,9 @@ class EvidenceSource:
     def estimate_summaries(
         self, query: Query, summaries: Sequence[str], cosines: Mapping[str, float]
     ) -> dict[str, float]:
-        """Estimate the relevance of summaries with these cosines, by document, as if each were one of the chunks.
+        """Estimate the relevance of summaries as if they were chunks; `cosines` are by document, in the same order.
 
-        Their terms are in no index, so that every term of the query counts the same.
+        Terms of summaries are not indexed, so every term of the query counts the same.
         """
         asked = self.extract_terms(query)
         found = [self.analyser.extract_terms_to_compare(each, query.text) for each in summaries]
@@ -267,10 +267,10 @@ class EvidenceSource:
         return dict(zip(cosines, relevances.tolist(), strict=True))
 
     def is_new_topic(self, query: Query, expanded: Query) -> bool:
-        """Return whether a short question is about something else than the conversation that it was expanded by.
+        """Return whether a short question leaves the topic of the conversation whose keywords expanded it.
 
-        Keywords for something new find a text by themselves, and no text has them together with the words of the
-        conversation. A follow-up finds little by itself, or texts that the conversation is about. The limits were
+        On a new topic, the question's words find texts by themselves, and no text has them together with the
+        conversation's words. A follow-up finds little by itself, or texts on the conversation's topic. The limits were
         chosen on half of the questions of `python -m studies.follow_ups`.
         """
         found = self.judge(query)
@@ -287,10 +287,10 @@ class EvidenceSource:
         return together < MAX_TOGETHER
 
     def _trust_words(self, query: Query, words: Signal) -> float:
-        """Estimate how far the words of a query can be trusted, given those of the field: less in another language.
+        """Estimate how far to trust the words of a query, given the words of the field: less across languages.
 
-        Where the embedder knows the query's language and another of the collection, meaning can do without words, so
-        that they count by how near the best come to what is expected of the best meaning.
+        If the embedder can match texts in other languages, words count only as far as the field's best matches by words
+        come near the number expected of the best meaning.
         """
         if self.analyser.is_foreign(query.text):
             return FOREIGN_TRUST
@@ -308,7 +308,7 @@ class EvidenceSource:
 
 
 def assess(source: EvidenceSource, *, again: bool = False) -> Step:
-    """Make a step that computes similarity and relevance where hits lack them, or for all of them `again`."""
+    """Make a step that computes similarity and relevance if any hit lacks relevance, or always with `again`."""
 
     def relevance(query: Query, hits: list[Hit]) -> list[Hit]:
         if not hits or not (again or any(math.isnan(hit.relevance) for hit in hits)):
@@ -318,7 +318,7 @@ def assess(source: EvidenceSource, *, again: bool = False) -> Step:
         assessed = []
         for hit in hits:
             place = places.get(hit.chunk.id)
-            if place is None:  # it is in no store
+            if place is None:  # not in the store
                 assessed.append(replace(hit, relevance=0.0))
                 continue
             numbers = float(found.candidates.cosines[place]), float(found.relevance[place])
@@ -344,10 +344,10 @@ def embed_query(query: Query, embedder: Embedder) -> Vector:
 
 
 def list_places(rankings: Iterable[Sequence[int]], depth: int | None = None) -> list[int]:
-    """List the places of the best of each ranking, each once."""
+    """List the first `depth` places of each ranking, each place once."""
     return list(dict.fromkeys(chain.from_iterable(ranking[:depth] for ranking in rankings)))
 
 
 def _trust_terms(terms: Terms) -> float:
-    """Estimate how much terms in common say: one word less than all of five."""
+    """Estimate how much shared terms say: one shared word says less than all of five."""
     return len(terms) / (len(terms) + 1)

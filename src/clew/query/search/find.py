@@ -36,18 +36,18 @@ from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 log = logging.getLogger("clew")
 MAX_K = 1_000_000
 MAX_QUERY_CHARS = 100_000  # a long conversation; beyond it is a mistake, or an attack
-MAX_FILTERS = 64  # of which is kept whether they admit messages
-BATCH_SIZE = 64  # queries that are searched in one pass
+MAX_FILTERS = 64  # filters for which to cache whether they admit messages
+BATCH_SIZE = 64  # queries to search in one pass
 PLAIN = frozenset({rank.SEMANTIC, rank.LEXICAL, rank.HYBRID})
 _STORE_ONLY = PLAIN | {"document_boost"}  # built-in strategies that ask no model
-MAX_ATTEMPTS = 50  # of a search whose chunks are removed before they are read
+MAX_ATTEMPTS = 50  # at a search whose chunks are removed before they are read
 _MESSAGES = Filter(kinds=frozenset({THREAD_KIND}))
 LoadReranker = Callable[[RerankerConfig], Reranker | None]
 MakeSplitter = Callable[[ConversationConfig], SplitText]  # the storage chunker at the sizes of a conversation
 
 
 class Finder:
-    """Searches by any strategy that has a name; caches query vectors, results and rerankers."""
+    """The runner of named strategies; caches query vectors, results and rerankers."""
 
     def __init__(
         self,
@@ -61,10 +61,10 @@ class Finder:
         cache_size: int,
     ) -> None:
         self.strategies = {**STRATEGIES, **strategies}
-        self._is_builtin = STRATEGIES.items() <= self.strategies.items()  # none is replaced by the user's own
+        self._is_builtin = STRATEGIES.items() <= self.strategies.items()  # no built-in is replaced
         self._store = store
-        self._seen = store  # all that the engine may see, …
-        self._boundary = self._limit = EVERYTHING  # the filters of the store, and of what is seen
+        self._seen = store  # all that the engine may see
+        self._boundary = self._limit = EVERYTHING  # the filters of `_store` and of `_seen`
         self._embedder = LRUEmbedder(embedder)
         self._llm = llm
         self._load_reranker = load_reranker
@@ -72,7 +72,7 @@ class Finder:
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
         self._calibrations: LRUCache[tuple[Calibration | None]] = LRUCache(1)  # by change number
-        self._messages: LRUCache[bool] = LRUCache(MAX_FILTERS)  # whether there are any, in a filter
+        self._messages: LRUCache[bool] = LRUCache(MAX_FILTERS)  # whether a filter admits any
 
     def with_llm(self, llm: LLM) -> "Finder":
         """Return the same finder with another language model; both share the caches."""
@@ -88,16 +88,16 @@ class Finder:
         return other
 
     def with_strategy(self, name: str, strategy: Strategy) -> "Finder":
-        """Return the same finder with one more strategy, which takes the place of another of its name."""
+        """Return the same finder with one more strategy, which replaces any other of that name."""
         other = copy(self)
         other.strategies = {**self.strategies, name: lambda _: strategy}
         other._is_builtin = STRATEGIES.items() <= other.strategies.items()
         return other
 
     def within(self, store: SearchableStore, where: Filter, *, sees_more: bool = False) -> "Finder":
-        """Return the same finder over a store that shows what a filter admits; both share the caches.
+        """Return the same finder over a store limited to a filter; both share the caches.
 
-        sees_more: Whether hits are compared with all that this finder sees, as under the filter of a call.
+        sees_more: Whether hits are still compared with all that this finder sees, as under the filter of a call.
         """
         other = copy(self)
         other._store, other._boundary = store, where
@@ -106,11 +106,11 @@ class Finder:
         return other
 
     def understand(self, query: Query, settings: Settings, llm: LLM | None = None) -> Query:
-        """Return the query with a text that needs no history, and in `asked` its own words; the same if it has them.
+        """Return the query with a text that needs no history and its own words in `asked`; unchanged if `asked` is set.
 
-        Search, context, ask and chat all get it here; `ask` with the language model that will answer. It has words of
-        the conversation only, and whether a question is on something new is told by what may be seen, so that nothing
-        outside a filter gets in.
+        Search, context, ask and chat all rewrite queries here; `ask` passes the language model that will answer. The
+        new words come from the conversation only, and the topic check reads only what may be seen, so nothing outside a
+        filter gets in.
         """
         if not query.history or query.asked or is_small_talk(query.text):  # "ok" asks nothing
             return query
@@ -120,13 +120,13 @@ class Finder:
         return replace(make_standalone(query, settings.history, is_new_topic, llm), asked=query.text)
 
     def find_anywhere(self, query: Query, name: str, settings: Settings) -> list[Hit]:
-        """Find the k best hits of all that the engine may see, whatever the filter of the call."""
+        """Find the k best hits in all that the engine may see, ignoring the filter of the call."""
         return self.within(self._seen, self._limit).find(replace(query, where=EVERYTHING), name, settings)
 
     def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
         """Find the k best hits of a strategy, each chunk once.
 
-        Results are cached until the collection changes, unless a strategy of the user's own takes part.
+        Results are cached until the collection changes, unless a user's strategy takes part.
         """
         return self._search([query], name, settings)[0]
 
@@ -134,7 +134,7 @@ class Finder:
         """Find hits for each query, embedded in one batch; searched together where that is faster, else in parallel."""
         if not queries:
             return []
-        vectors = self._embedder.embed([query.text for query in queries], role="query")  # for relevance, if not more
+        vectors = self._embedder.embed([query.text for query in queries], role="query")  # at least relevance needs them
         queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
         if not self._is_plain(queries[0], name, settings):
             calls = [partial(self.find, query, name, settings) for query in queries]
@@ -143,7 +143,7 @@ class Finder:
         return [hits for batch in batches for hits in self._search(batch, name, settings)]
 
     def _search(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
-        """Search queries, of which several are plain; search again where a chunk that was found is gone."""
+        """Search one query, or several plain ones; retry if a chunk that was found is gone."""
         for _ in range(MAX_ATTEMPTS):
             finder = copy(self)
             if name in _STORE_ONLY and self._is_builtin:
@@ -199,13 +199,13 @@ class Finder:
         return hits[: query.k]
 
     def _is_plain(self, query: Query, name: str, settings: Settings) -> bool:
-        """Return whether a search only ranks candidates: by a built-in strategy, and nothing is done with its hits."""
+        """Return whether a search only ranks candidates: a built-in strategy without further steps."""
         search = settings.search
         is_alone = not (query.history or query.channel is not None or query.now is not None or search.has_floor)
         return is_alone and self._is_builtin and name in PLAIN
 
     def get_reranker(self, config: RerankerConfig) -> Reranker | None:
-        """Return the reranker of the settings, loaded once; None, and a warning, where it is not installed."""
+        """Return the reranker of the settings, loaded once; if it is not installed, log a warning and return None."""
         if config not in self._rerankers:
             try:
                 self._rerankers[config] = self._load_reranker(config)
@@ -215,7 +215,7 @@ class Finder:
         return self._rerankers[config]
 
     def build_drivers(self, settings: Settings) -> Drivers:
-        """Build what a strategy works with under these settings."""
+        """Build the drivers of a strategy under these settings."""
         return Drivers(
             self._store,
             self._embedder,
@@ -231,7 +231,7 @@ class Finder:
         )
 
     def _read_calibration(self) -> Calibration | None:
-        """Read the calibration of the collection; read again after every change."""
+        """Return the calibration of the collection, cached until the next change."""
         change = self._store.change_number()
         known = self._calibrations.get(change)
         if known is None:
@@ -240,9 +240,9 @@ class Finder:
         return known[0]
 
     def _has_messages(self) -> bool:
-        """Return whether there are messages to find; looked up again after every change.
+        """Return whether there are messages to find, cached until the next change.
 
-        Within a filter the index is asked: to look through the channels would take as long as there are many.
+        Within a filter this asks the index, because a scan of the channels takes longer the more there are.
         """
         key = self._store.change_number(), expand_filter(self._limit)
         found = self._messages.get(key)
@@ -256,7 +256,7 @@ class Finder:
         return found
 
     def _make_cache_key(self, query: Query, name: str, settings: Settings) -> Hashable:
-        """Make the key of the result; None where it is not cached: a strategy of one's own may depend on anything."""
+        """Make the cache key of a result; None if not cached: a user's strategy may depend on anything."""
         if settings.search.cache <= 0 or not self._is_builtin or name not in STRATEGIES:
             return None
         # Filters may look alike and admit something else, and may name thousands of documents.
@@ -275,9 +275,10 @@ def build_query(
     channel: str | None = None,
     now: datetime | None = None,
 ) -> Query:
-    """Build the query for a question under the settings, or SettingsError for one that cannot be searched.
+    """Build the query for a question under the settings; raise SettingsError if it cannot be searched.
 
-    `channel` is where it is asked and `now` when: messages of that channel and newer ones then rank higher.
+    channel: Where the question is asked; messages of this channel rank higher.
+    now: When it is asked; recent messages rank higher.
     """
     if not text.strip():
         raise SettingsError("the query is empty; ask something")
@@ -285,7 +286,7 @@ def build_query(
         raise SettingsError(f"the query has {len(text):,} characters, and the limit is {MAX_QUERY_CHARS:,}; shorten it")
     if k < 1:
         raise SettingsError(f"k is {k}; it must be at least 1")
-    if k > MAX_K or k % 1:  # neither is 2.5; asking a range would count up to it
+    if k > MAX_K or k % 1:  # 2.5 is no whole number; `k in range(…)` would count up to it
         raise SettingsError(f"k is {k}; it must be a whole number of at most {MAX_K}")
     depth = max(settings.search.depth, k)
     return Query(text, k=k, depth=depth, history=tuple(history), where=where, channel=channel, now=now)
@@ -302,8 +303,8 @@ def drop_below_minimum(config: SearchConfig) -> Step:
 
 
 def _copy_hit(hit: Hit) -> Hit:
-    """Copy a hit with its dicts and lists: a caller who changes them changes neither the cache nor the index."""
-    of = hit.chunk  # not by `replace`, which takes more than twice as long, for every hit of every search
+    """Copy a hit with its dicts and lists, so that a caller's changes reach neither the cache nor the index."""
+    of = hit.chunk  # not `replace`, which takes more than twice as long, for every hit of every search
     head = of.id, of.doc_id, of.index, of.total, of.text, of.start, of.end, of.headings, of.context
     chunk = Chunk(*head, of.at, _copy_meta(of.meta))
     document = _copy_record(hit.document)

@@ -1,4 +1,4 @@
-"""One search: candidates in columns, ranked, and objects only of the hits that are shown.
+"""One search: candidates are ranked in columns, and objects are made only for the hits that are shown.
 
 `semantic`, `lexical` and `hybrid` rank the same columns: by cosine, by BM25, and by relevance or a fusion of both.
 """
@@ -25,7 +25,7 @@ log = logging.getLogger("clew")
 
 
 def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
-    """Make a step that orders the first max(candidates, k) hits by the reranker; without one it warns and keeps all."""
+    """Make a step that reranks the first max(candidates, k) hits and drops the rest; without a reranker, keep all."""
 
     def rerank(query: Query, hits: list[Hit]) -> list[Hit]:
         if reranker is None:
@@ -48,7 +48,7 @@ def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
 
 
 def score_texts(reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
-    """Score texts for a query by the reranker; DriverFailed if they are not one finite number per text."""
+    """Score texts for a query; raise DriverFailed unless the reranker returns one finite number per text."""
     scores = reranker.score(query, texts)
     if len(scores) != len(texts):
         raise DriverFailed(f"reranker {reranker.name} returned {len(scores)} scores for {len(texts)} texts")
@@ -63,7 +63,7 @@ RANK = "rank"  # the name of the step
 
 
 def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings: Settings) -> list[list[Hit]]:
-    """Search the k best hits of each query, all with the same k, depth and filter; Gone if one is removed meanwhile."""
+    """Search the k best hits of queries that share k, depth and filter; raise Gone if one is removed meanwhile."""
     first = queries[0]
     depth = first.depth
     if name != HYBRID and first.k < first.depth:
@@ -93,9 +93,9 @@ def search(name: str, source: EvidenceSource, queries: Sequence[Query], settings
 
 
 def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapping[int, float], Mapping[int, float]]:
-    """Order the places as a strategy ranks them, with their scores, and those without what messages gain.
+    """Order the places as a strategy ranks them; return also their scores, with and without gains from neighbours.
 
-    Equal ones are in the order of their ids, equally relevant ones of their cosines.
+    Ties are ordered by id; places of equal relevance by cosine first.
     """
     of, near = found.candidates, np.zeros(len(found.candidates.ids))
     if name == HYBRID and settings.search.fusion == "confident":
@@ -109,13 +109,13 @@ def _order(name: str, found: Found, settings: Settings) -> tuple[list[int], Mapp
 
 
 def _read_scores(name: str, found: Found) -> dict[int, float]:
-    """Read the scores of what a leg found, by place."""
+    """Return the scores of one leg by place."""
     of, rankings = found.candidates, found.near if name == SEMANTIC else found.matching
     return {p: float(of.cosines[p] if name == SEMANTIC else of.by_words[p]) for ranking in rankings for p in ranking}
 
 
 def _fuse_legs(found: Found, settings: Settings) -> dict[int, float]:
-    """Fuse both rankings into scores; for messages, meaning and words have weights of their own."""
+    """Fuse both legs into scores; messages have a weight of meaning of their own."""
     legs = []
     for leg in (SEMANTIC, LEXICAL):
         order, scores, _ = _order(leg, found, settings)
@@ -126,7 +126,7 @@ def _fuse_legs(found: Found, settings: Settings) -> dict[int, float]:
 
 
 def _smooth(scores: dict[int, float], found: Found, settings: Settings) -> dict[int, float]:
-    """Smooth the scores by place: messages gain from each other."""
+    """Smooth the scores of messages: they gain from each other."""
     chosen = [place for place in scores if place in found.threads]
     values = np.array([scores[place] for place in chosen])
     smoothed = smooth_in_range(values, [found.threads[place] for place in chosen], settings.flow.reach)
@@ -134,7 +134,6 @@ def _smooth(scores: dict[int, float], found: Found, settings: Settings) -> dict[
 
 
 def _record_rankings(name: str, found: Found) -> None:
-    """Record the rankings that a strategy uses as steps."""
     of, every = found.candidates, {SEMANTIC: found.near, LEXICAL: found.matching}
     for leg, rankings in every.items() if name == HYBRID else [(name, every[name])]:
         scores = of.cosines if leg == SEMANTIC else of.by_words
@@ -146,7 +145,6 @@ def _record_rankings(name: str, found: Found) -> None:
 def _make_hits(
     name: str, found: Found, places: Sequence[int], scores: Mapping[int, float], own: Mapping[int, float]
 ) -> list[Hit]:
-    """Make the hits at places, with all their numbers."""
     of, hits = found.candidates, []
     by_vector = {place for ranking in found.near for place in ranking}
     for place, hit in zip(places, of.read_hits(places), strict=True):

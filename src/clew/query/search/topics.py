@@ -1,9 +1,9 @@
-"""Topic segmentation of a conversation: where to split it into queries, instead of by length.
+"""Topic segmentation: where to split a conversation into queries, instead of by length.
 
 The cohesion of a segment is the length of the sum of its messages' vectors of weighted words. The best cuts maximise
 the total cohesion less a cost per cut; dynamic programming finds them. Utiyama and Isahara, "A Statistical Model for
 Domain-Independent Text Segmentation", 2001. Cuts at the deepest dips of similarity (Hearst's TextTiling, 1997) measured
-worse, and embeddings beside words no better in long conversations: `python -m studies.topics`.
+worse, and adding embeddings gained nothing in long conversations: `python -m studies.topics`.
 """
 
 import math
@@ -23,7 +23,7 @@ from clew.core.types import Message
 Floats = NDArray[np.float64]
 
 GRANULARITY = 0.22  # cost of a cut in mean message weights, times the square root of their number
-ANSWER_COST = 0.4  # extra cost, in mean message weights, of a cut after a question, or before one that needs more words
+ANSWER_COST = 0.4  # extra cost, in mean message weights, of a cut before an answer or an elliptic question
 PAUSE_DISCOUNT = 0.5  # share of the cost that a pause of LONG_PAUSE times the median removes
 LONG_PAUSE = 100.0
 MAX_TOPIC_MESSAGES = 500  # bounds the work
@@ -86,7 +86,7 @@ def split_messages_by_topic(
 
 
 def _weigh_terms(term_counts: Sequence[Terms]) -> tuple[Floats, Floats]:
-    """Make per message a row of term weights and the squared weight of its unique terms; together of length 1."""
+    """Return per message a row of term weights and the squared weight of its unique terms, scaled to length 1."""
     messages = len(term_counts)
     frequency = Counter(term for each in term_counts for term in each)
     shared = sorted((term for term, times in frequency.items() if times > 1), key=lambda term: (-frequency[term], term))
@@ -105,7 +105,7 @@ def _weigh_terms(term_counts: Sequence[Terms]) -> tuple[Floats, Floats]:
 
 
 def _compute_cut_costs(messages: Sequence[Message], granularity: float, weights: Floats) -> Floats:
-    """Compute the cost of a cut before each message: less after a pause, more where another author answers."""
+    """Compute the cost of a cut before each message: less after a pause, more between a question and its answer."""
     from clew.query.rewrite.rewrites import is_elliptic  # many patterns, which other searches do not need
 
     mean = float(weights.mean())

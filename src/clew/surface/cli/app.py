@@ -16,8 +16,8 @@ from clew.surface.cli.program import ProgramOptions, log_to_stderr, silence_othe
 
 HELP = "Find the right context for a language model in documents and conversations."
 
-# The commands by group: where each is (a module of `commands`, and its function if that has another name than the
-# command), and what `clew --help` says of it.
+# The commands by group: the place of each (a module of `commands`, and its function if that has another name than the
+# command), and its line in `clew --help`.
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "Everyday": {
@@ -103,7 +103,7 @@ class Program(ClewGroup):
 
 
 def _pair_up(entries: Mapping[str, str], width: int) -> Iterator[str]:
-    """Pair up entries in lines of two, whose names have this width."""
+    """Format the entries in two columns, their names padded to this width."""
     cells = iter([f"  {name:<{width}}{about}" for name, about in entries.items()])
     return (f"{left:<{_HALF}}{next(cells, '')}".rstrip() for left in cells)
 

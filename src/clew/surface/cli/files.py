@@ -1,4 +1,4 @@
-"""Reads the JSON that a user gives to a command: conversations, and citations of saved answers."""
+"""The JSON that a user gives to a command: conversations, and citations of saved answers."""
 
 import json
 import re
@@ -21,7 +21,7 @@ _SPACE = re.compile(r"\s*")
 
 
 def read_json_values(file: Path) -> Iterator[Any]:
-    """Yield the JSON values of a file, or of standard input for `-`; those of an array one by one."""
+    """Yield the JSON values of a file, or of standard input for `-`; an array yields its items."""
     text = _read_text(file)
     decoder = json.JSONDecoder()
     at = _skip_space(text, 0)
@@ -81,7 +81,7 @@ def _read_message(row: Any, file: Path, number: int) -> Message:
 
 
 def parse_citation(raw: Any) -> Citation:
-    """Parse a citation from a JSON object; SettingsError, which says what is wrong with it, if it is not one."""
+    """Parse a citation from a JSON object; SettingsError names the problem."""
     if not isinstance(raw, dict):
         raise SettingsError("a citation is not an object")
     missing = [each.name for each in fields(Citation) if each.default is MISSING and raw.get(each.name) is None]

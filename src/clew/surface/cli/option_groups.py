@@ -1,4 +1,4 @@
-"""Groups of options that are one parameter of a command: those of a request, of a filter, and of what is added.
+"""Option groups, each one parameter of a command: for a request, for a filter, and for adding documents.
 
 `asked: Asked[q.Search]` stands for all options of the request `core.requests.Search` that the command line has.
 """
@@ -44,9 +44,9 @@ CONVERSATION: Final = "conversation"
 
 
 class Group:
-    """Options that are one parameter of a command, by the names of what Typer makes of them."""
+    """Several options as one parameter of a command; `values` has the value of each Typer parameter."""
 
-    kind: ClassVar[Any] = None  # of the request that it is made for
+    kind: ClassVar[Any] = None  # the type of the request
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
@@ -58,7 +58,7 @@ class Group:
 
 
 class Seen(Group):
-    """What a command may see: a Filter."""
+    """The filter options of a command."""
 
     @classmethod
     def list_parameters(cls) -> Iterable[inspect.Parameter]:
@@ -79,7 +79,7 @@ class Seen(Group):
         return where
 
     def make_filter_without_documents(self) -> "Filter":
-        """Make the Filter of the other options, for which no collection need be open."""
+        """Make the Filter of all options but documents; this needs no open collection."""
         from clew.core.filter import Filter
 
         given = {name.removeprefix("where_"): each for name, each in self.values.items() if each and "where_" in name}
@@ -91,11 +91,11 @@ class Seen(Group):
 
 
 class Asked(Group, Generic[R]):
-    """The options of a request; a conversation in a file stands for the question, or is what was said before it."""
+    """The options of a request; a conversation in a file replaces the question, or is its history."""
 
     @classmethod
     def list_parameters(cls) -> Iterable[inspect.Parameter]:
-        """List an argument or option for each field; a Filter is one for each condition."""
+        """List an argument or option for each field; a Filter has one for each condition."""
         for each in _list_options(cls.kind):
             if _is_filter(each):
                 yield from Seen.list_parameters()
@@ -114,9 +114,9 @@ class Asked(Group, Generic[R]):
     def open(
         self, ctx: typer.Context, overrides: Mapping[str, Any] | None = None, *, warn: bool = False
     ) -> "Iterator[tuple[Engine, R]]":
-        """Open the engine with the settings of the options and of `overrides`, and the request.
+        """Open the engine with the settings of the options and of `overrides`, and yield it with the request.
 
-        `warn` of names in its filter that nothing has, where no reason for an empty result would tell.
+        `warn` of unknown names in the filter, for commands that do not explain an empty result.
         """
         from clew.surface.cli.program import open_engine
 
@@ -151,7 +151,7 @@ class Asked(Group, Generic[R]):
         return given, load_conversation(file)
 
     def _parse(self, option: "FieldOption") -> Any:
-        """Parse the value of a field that was given; None of one that was not."""
+        """Parse the value of an option; None if it was not given."""
         value = self.values.get(option.name)
         if value is not None and option.type == datetime | None:
             return o.parse_time_option(f"--{option.name}", value)
@@ -166,7 +166,7 @@ class Asked(Group, Generic[R]):
 
 
 class IngestOptions(Group):
-    """The options of add and of its dry run, plan, which are settings but for `sync`."""
+    """The options of add and plan; all but `sync` are settings."""
 
     # The setting of each, the value that a flag gives it, and the type, metavar and help of the option.
     table: ClassVar[Mapping[str, tuple[str, Any, Any, str | None, str]]] = {
@@ -209,7 +209,7 @@ class IngestOptions(Group):
         return bool(self.values["sync"])
 
     def to_setting_overrides(self) -> dict[str, Any]:
-        """Return the options that are settings, by dotted name; None is one that was not given."""
+        """Return the options that are settings, by dotted name; None if not given."""
         made: dict[str, Any] = {}
         for name, (setting, value, kind, _, _) in self.table.items():
             given = self.values[name]
@@ -278,7 +278,7 @@ def _is_filter(option: "FieldOption") -> bool:
 
 
 def _get_plain_type(option: "FieldOption") -> Any:
-    """Return the type of an option for Typer: the engine checks bounds, and whoever loads settings what they may be."""
+    """Return the plain type of an option for Typer; the engine checks bounds, the settings loader choices."""
     kind = next(each for each in _list_sides(option.type) if each is not type(None))
     if kind is datetime or (option.option.setting and get_origin(kind) is Literal):
         return str
@@ -309,7 +309,7 @@ def _make_parameter(
 
 
 def read_question(text: str) -> str:
-    """Read the question, or that on standard input for `-`; SourceError if there is none."""
+    """Return the question, read from standard input for `-`; raise SourceError if that is empty."""
     if text != STDIN:
         return text
     import sys
@@ -323,7 +323,7 @@ def read_question(text: str) -> str:
 
 
 def warn_of_unknown_names(engine: "Engine", where: "Filter") -> None:
-    """Report the authors, channels and kinds of a filter that nothing has on stderr, with those most like them."""
+    """Report unknown authors, channels and kinds of a filter on stderr, with the most similar known ones."""
     from clew.surface.cli import render
 
     for sentence in engine.unknown_names(where):
@@ -343,7 +343,7 @@ def report_notes(trace: "Trace") -> None:
 def _resolve_documents(names: Sequence[str], engine: "Engine", rest: "Filter") -> list[str]:
     """Resolve names to document ids; a source that is split stands for all its sections, a folder for its content.
 
-    An unknown name is an error, which names others only within the rest of the filter.
+    An unknown name is an error, whose suggestions stay within the rest of the filter.
     """
     from clew.core.errors import NotFound
     from clew.engine.names import resolve_documents

@@ -1,4 +1,4 @@
-"""What every command starts from: the program's own options, and the engine they open."""
+"""The start of every command: the program's own options, and the engine they open."""
 
 import logging
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProgramOptions:
-    """The options of the program itself; None is one that was not given."""
+    """The options of the program itself; None if not given."""
 
     path: str | None = None
     collection: str | None = None
@@ -39,10 +39,7 @@ _HINT = compile_pattern(r"`clew ([a-z][^`]*)`")
 
 
 def repeat_options(text: str, options: ProgramOptions | None) -> str:
-    """Rewrite a text so that its commands, such as `clew jobs`, name the collection that this one was told to use.
-
-    A password in the address is masked.
-    """
+    """Add the collection options of this call to the commands in a text, such as `clew jobs`; passwords are masked."""
     if options is None:
         return text
     place = ["--path", mask_secrets(options.path)] if options.path else []
@@ -101,7 +98,7 @@ def open_engine_for_plan(ctx: typer.Context, overrides: Mapping[str, Any]) -> It
 def silence_other_programs() -> None:
     """Keep the warnings and log messages of other packages off stderr, where only Clew reports to the user.
 
-    Python prints them where nothing handles them.
+    Python prints messages for which there is no handler.
     """
     logging.captureWarnings(True)
     logging.getLogger().addHandler(logging.NullHandler())

@@ -62,7 +62,7 @@ def print_json(value: Any) -> None:
 
 
 def print_outcome(text: str, value: Any, *, as_json: bool) -> None:
-    """Print what came of a command: a line, or its value as JSON."""
+    """Print the outcome of a command: a line, or its value as JSON."""
     if as_json:
         print_json(value)
     else:
@@ -103,9 +103,9 @@ def print_problems(report: "Report") -> None:
 
 
 def print_receipt(receipt: "Receipt", *, records: Sequence[DocumentRecord] = (), as_json: bool = False) -> None:
-    """Print what was removed, or would be, on stdout, and what is left to the user on stderr; or all of it as JSON.
+    """Print what was or would be removed on stdout, and what is left to the user on stderr; or all of it as JSON.
 
-    `records` are of the documents that would be removed, some of them if there are many.
+    `records` are some of the documents that would be removed.
     """
     if as_json:
         print_json(receipt)
@@ -145,7 +145,7 @@ def print_receipt(receipt: "Receipt", *, records: Sequence[DocumentRecord] = (),
 
 
 def print_records(records: Iterable[DocumentRecord]) -> None:
-    """Print documents as a table; on a narrow terminal without their ids, which the addresses stand for."""
+    """Print documents as a table; on a narrow terminal without ids if every document has an address."""
     records = list(records)
     needs_id = not all(record.uri for record in records)
     print_table(
@@ -184,10 +184,10 @@ def print_lacking(records: Sequence[DocumentRecord]) -> None:
 
 
 def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
-    """Print each hit with rank, relevance, title and headings, and a snippet with the words that match highlighted.
+    """Print each hit with rank, relevance, title and headings, and a snippet with the matching words highlighted.
 
-    A message is named by its author, time and channel. `languages` are those of the collection; only where they are
-    several is that of each hit detected.
+    A message is named by its author, time and channel. `languages` are those of the collection; if there are several,
+    the language of each hit is detected.
     """
     if sys.stdout.isatty():
         print_line(("   relevance", "dim"))
@@ -220,7 +220,7 @@ def print_hits(hits: Sequence[Hit], query: str, *, languages: Set[str]) -> None:
 
 
 def join_headings(name: str, headings: Sequence[str]) -> str:
-    """Join the title of a document and its headings, without the first of them where the title ends with these."""
+    """Join a document's title and headings, without leading headings that the title already ends with."""
     for count in range(len(headings), 0, -1):
         first = " > ".join(headings[:count])
         if name == first or name.endswith(f" > {first}"):
@@ -229,14 +229,14 @@ def join_headings(name: str, headings: Sequence[str]) -> str:
 
 
 def format_message_origin(message: PassageMessage) -> str:
-    """Format who wrote a message, when and in which channel, after an arrow if it is a reply."""
+    """Format the author, time and channel of a message, with an arrow before a reply."""
     channel = f"#{message.channel}" if message.channel else ""
     said_by = "  ".join(filter(None, (format_attribution(message.author, message.at), channel)))
     return f"{message.reply_mark}{said_by}".strip()
 
 
 def print_message(message: Message) -> None:
-    """Print a message after who wrote it and when."""
+    """Print a message after its author and time."""
     print_text(format_said(message.author, message.at, message.text))
 
 
@@ -282,7 +282,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
 
 
 def describe_status(stats: StoreStats, *, place: str, is_whole: bool) -> dict[str, str]:
-    """Describe the counts of a collection, or of a part of it, in words; what is empty is not worth a line."""
+    """Describe the counts of a collection, or of a part of it, in words; empty values need no line."""
     lacking = {"summary": stats.without_summary, "contexts": stats.without_contexts}
     missing = " and ".join(
         f"{format_count(count, 'document')} without {what}" for what, count in lacking.items() if count
@@ -391,7 +391,7 @@ def print_passed_over(entries: Sequence[PassedOver], *, verbose: bool) -> None:
 
 
 def confirm_drop(held_back: Sequence[str]) -> bool:
-    """Ask on a terminal whether the documents are to be dropped; False where nobody can be asked."""
+    """Ask on a terminal whether to drop the documents; return False without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     import typer
@@ -403,7 +403,7 @@ def confirm_drop(held_back: Sequence[str]) -> bool:
 
 
 def confirm_named_drop(names: Sequence[str]) -> None:
-    """Show on a terminal the documents that names stand for, and ask; abort if they are to stay."""
+    """List on a terminal the documents to drop, and ask; abort on no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     import typer

@@ -1,7 +1,7 @@
 """Tables: a header, then a line for each row; tab-separated in a pipe, aligned within the width of a terminal.
 
-No text that is printed can move the cursor, change colours or reorder what stands beside it. On a terminal control and
-bidi characters are replaced. In a pipe the bidi characters stay, because they belong to the text; escapes do not, since
+No printed text can move the cursor, change colours or reorder the text beside it. On a terminal, control and bidi
+characters are replaced. In a pipe the bidi characters stay, because they belong to the text; escapes do not, since
 the next program may show them. In JSON both are written as `\\uXXXX`, so nothing is lost.
 """
 
@@ -26,7 +26,7 @@ _JSON = compile_pattern(f"[{_CONTROLS}{_BIDI}{_INVISIBLE_MARKS}]")
 
 
 def clean_text(text: str, *, terminal: bool) -> str:
-    """Remove control characters but line ends and tabs from a text; on a terminal also bidi characters."""
+    """Replace control characters except line ends and tabs; on a terminal also bidi characters."""
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n")
@@ -34,17 +34,17 @@ def clean_text(text: str, *, terminal: bool) -> str:
 
 
 def clean_for_stream(text: str, stream: IO[str]) -> str:
-    """Return the text as it may be printed on a stream."""
+    """Return the text in a form that is safe to print on a stream."""
     return clean_text(text, terminal=stream.isatty())
 
 
 def escape_json(text: str) -> str:
-    """Escape the control and bidi characters in the texts of JSON; it means the same."""
+    """Escape the control and bidi characters in JSON text; its meaning stays the same."""
     return _JSON.sub(lambda found: _escape_as_utf16(found[0]), text)
 
 
 def wrap_words(text: str, *, width: int, column: int = 0) -> str:
-    """Put line ends into a text where words would pass the width; `column` is where its first line begins.
+    """Wrap a text between words at a width; `column` is where its first line begins.
 
     A word that is longer than a line is not broken, and an indented line, as of code, stays as it is.
     """
@@ -66,7 +66,7 @@ def _wrap_line(line: str, width: int, column: int) -> str:
 
 
 class CleanFormatter(logging.Formatter):
-    """Formats log records without control characters, tracebacks included."""
+    """A formatter of log records that removes control characters, also from tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format the cleaned text of a record."""
@@ -78,10 +78,10 @@ def _escape_as_utf16(character: str) -> str:
     return "".join(f"\\u{data[at]:02x}{data[at + 1]:02x}" for at in range(0, len(data), 2))
 
 
-NUMBERS = frozenset({"documents", "chunks", "bytes", "done", "total"})  # columns set to the right
+NUMBERS = frozenset({"documents", "chunks", "bytes", "done", "total"})  # right-aligned columns
 ADDRESSES = frozenset({"uri"})  # columns whose ends say more than their beginnings
 _GAP = "  "
-_NARROW = 12  # what a text is shortened to where a terminal is narrower than its least width allows
+_NARROW = 12  # width of a text on a terminal that is narrower than the least widths
 
 
 def print_table(
@@ -91,10 +91,11 @@ def print_table(
     optional: Sequence[str] = (),
     texts: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Print a header and the rows: all columns, tab-separated, in a pipe; what fits on a terminal.
+    """Print a header and the rows: in a pipe all columns, tab-separated; on a terminal, what fits.
 
-    On a terminal, optional columns are dropped in the order given until the rows fit. `texts` are shortened, to no less
-    than these widths. Nothing is broken across lines. `--json` has everything. Without rows, nothing is printed.
+    On a terminal, optional columns are dropped in the order given until the rows fit. `texts` are shortened, to these
+    widths at least unless the terminal is narrower. Nothing is broken across lines. `--json` has everything. Without
+    rows, nothing is printed.
     """
     if not rows:
         return

@@ -1,6 +1,6 @@
-"""The MCP server and its tools: each calls one verb of the engine of its caller, with the options of its request.
+"""The MCP server and its tools: each calls one verb of its caller's engine, with the options of its request.
 
-The text of a reply is for reading; that of `search` and `fetch` is JSON, as ChatGPT expects it.
+The text of a reply is for reading; for `search` and `fetch` it is JSON, as ChatGPT expects it.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ from clew.surface.verbs import call_verb, explain_empty_result
 
 
 class SearchResult(TypedDict):
-    """A hit: the id is for `fetch`, the relevance the chance that it answers; a message says who wrote it and when."""
+    """A hit: `id` is for `fetch`, `relevance` is the chance that it answers; a message has its author and time."""
 
     id: str
     title: str
@@ -50,14 +50,14 @@ class SearchResult(TypedDict):
 
 
 class SearchResults(TypedDict):
-    """The hits of a search, best first; a reason where there are none."""
+    """The hits of a search, best first; a reason if there are none."""
 
     results: list[SearchResult]
     reason: NotRequired[str]
 
 
 class FetchedDocument(TypedDict):
-    """A document with its text, or a part of it; `next` is then the start of the part after it."""
+    """A document with its text or a part of it; `next` is the start of the part after it."""
 
     id: str
     title: str
@@ -68,7 +68,7 @@ class FetchedDocument(TypedDict):
 
 
 class Source(TypedDict):
-    """What a number in the text cites."""
+    """The source of a number in the text."""
 
     number: int
     id: str
@@ -76,7 +76,7 @@ class Source(TypedDict):
 
 
 class ContextText(TypedDict):
-    """Prompt text with numbered passages, and what the numbers cite; a reason where there is nothing."""
+    """Prompt text with numbered passages, and their sources; a reason if there are none."""
 
     text: str
     tokens: int
@@ -85,7 +85,7 @@ class ContextText(TypedDict):
 
 
 class Quote(Source):
-    """A citation: the words of the source, and who said them when, if it is a message."""
+    """A citation: the quoted words, and for a message its author and time."""
 
     title: str
     quote: str
@@ -94,7 +94,7 @@ class Quote(Source):
 
 
 class AskedAnswer(TypedDict):
-    """An answer with checked citations; `found` is false where there is none."""
+    """An answer with checked citations; `found` is false if there is none."""
 
     text: str
     found: bool
@@ -104,7 +104,7 @@ class AskedAnswer(TypedDict):
 
 
 class DocumentList(TypedDict):
-    """Documents by address; `next` is the start of those after them."""
+    """Documents by address; `next` is the start of the part after them."""
 
     documents: list[dict[str, Any]]
     next: int | None
@@ -128,7 +128,7 @@ class FoundMessages(TypedDict):
 
 
 class AddedDocument(TypedDict):
-    """What was added: the id of the document, and whether it was there before."""
+    """The result of `add`: the id of the document, and whether it is new or changed."""
 
     id: str
     added: bool
@@ -171,7 +171,7 @@ def _describe_status(reply: Mapping[str, Any]) -> str:
     return f"{reply['collection']}: {reply['documents']} documents in {reply['chunks']} chunks{channels}"
 
 
-# The text of a reply, by tool; of the others it is the JSON.
+# The text of a reply, by tool; other tools reply with JSON.
 TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "context": lambda reply: reply["text"] or reply["reason"],
     "ask": _describe_answer,
@@ -191,17 +191,17 @@ WRITING = frozenset({"add"})  # the tools that change a collection
 
 
 class CallEngine(Protocol):
-    """Runs a verb on the engine that the caller of a tool may use, in a thread."""
+    """A function that runs a verb in a thread, on the engine that the caller of a tool may use."""
 
     def __call__(self, context: Context, verb: Callable[[Engine], T], /, *, write: bool = False) -> Awaitable[T]:
         """Run the verb and return its result."""
 
 
-# -- what the tools do; `query` is named so in all of them
+# -- the tools; each calls its question `query`
 
 
 def search(engine: Engine, **given: Any) -> SearchResults:
-    """Search the collection's documents and conversations; gives results whose id `fetch` takes."""
+    """Search the collection's documents and conversations; `fetch` takes the id of a result."""
     asked = build_request(q.Search, {"k": 10, "group_by": "document", **given}, engine)
     hits = call_verb(engine, asked)
     if not hits:
@@ -241,7 +241,7 @@ def fetch(engine: Engine, *, id: str, start: int | None) -> FetchedDocument:  # 
 
 
 def context(engine: Engine, **given: Any) -> ContextText:
-    """Passages for a question, numbered and cited, ready for a prompt; the whole reply is within the token budget."""
+    """Return numbered, cited passages for a question, ready for a prompt; the whole reply fits the token budget."""
     asked = build_request(q.Context, given, engine)
     settings = engine.settings.context
     count, budget = get_token_counter(settings.tokenizer), asked.tokens or settings.tokens
@@ -262,7 +262,7 @@ def context(engine: Engine, **given: Any) -> ContextText:
 
 
 def ask(engine: Engine, *, query: str, **given: Any) -> AskedAnswer:
-    """Answer a question from the collection; every sentence is cited and checked against the sources."""
+    """Answer a question from the collection; every sentence is checked against the sources, and cited or marked."""
     made = call_verb(engine, build_request(q.Ask, {"question": query, **given}, engine))
     return {
         "text": made.text,
@@ -294,7 +294,7 @@ def list_documents(engine: Engine, *, start: int, limit: int, **given: Any) -> D
 
 
 def search_conversations(engine: Engine, *, query: str, channel: str, k: int) -> FoundMessages:
-    """Messages of chats and mails that are most like a text, in one channel or in all."""
+    """Find the messages of chats and mails that are most like a text, in one channel or in all."""
     unknown = engine.unknown_names(Filter(channels={channel})) if channel else []
     if unknown:
         raise NotFound(unknown[0])
@@ -314,7 +314,7 @@ def search_conversations(engine: Engine, *, query: str, channel: str, k: int) ->
 
 
 def status(engine: Engine) -> CollectionStatus:
-    """How many documents the collection has, and which channels."""
+    """Return the number of documents of the collection, and its channels."""
     stats = engine.status()
     return {
         "collection": "",  # the caller knows
@@ -335,7 +335,7 @@ def add(engine: Engine, *, title: str, text: str) -> AddedDocument:
     return {"id": document.id, "added": made, "changed": bool(report.changed), "chunks": report.chunks}
 
 
-# -- how they are offered
+# -- the offer of the tools
 
 
 def _take(name: str, kind: Any, default: Any = Parameter.empty, **bounds: Any) -> Parameter:
@@ -373,7 +373,7 @@ TOOLS: dict[Callable[..., Any], Iterable[Parameter]] = {
 
 
 def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Context], str]) -> list[Tool]:
-    """Make the tools over engines that `call` opens; without `add` where nothing may be changed."""
+    """Make the tools over engines that `call` opens; without `add` if read-only."""
     offered = {do: taken for do, taken in TOOLS.items() if not (read_only and do.__name__ in WRITING)}
     return [_make_tool(do, list(taken), call, collection) for do, taken in offered.items()]
 
@@ -454,7 +454,7 @@ def make_mcp_server(
 
 
 def make_local_server(engine: Engine, *, collection: str, read_only: bool) -> MCPServer[Any]:
-    """Make the MCP server over one open engine, for whoever started it."""
+    """Make the MCP server over one open engine, for its local user."""
     limiter = CapacityLimiter(MAX_CONCURRENT)
 
     async def call(_: Context, verb: Callable[[Engine], T], *, write: bool = False) -> T:  # noqa: ARG001

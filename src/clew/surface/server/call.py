@@ -1,4 +1,4 @@
-"""What the routes share: paths made from requests, the caller, its engine in a thread, and the reply as JSON."""
+"""Shared parts of the routes: paths made from requests, the caller, its engine in a thread, replies as JSON."""
 
 import re
 from collections import Counter
@@ -24,7 +24,7 @@ from clew.surface.verbs import answer_verb
 
 T = TypeVar("T")
 R = TypeVar("R", bound=q.Request[Any])
-Build = Callable[[Engine], R]  # the request, whose filter may name documents of the engine
+Build = Callable[[Engine], R]  # builds the request; its filter may name documents of the engine
 ABOUT_COLLECTION = "Collection; without it the key's only one, or the server's."
 Collection = Annotated[str | None, Query(**list_bounds(get_args(q.CollectionName)[1]), description=ABOUT_COLLECTION)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
@@ -33,9 +33,9 @@ Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`cur
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """Raise SettingsError if the query string has a parameter that the path does not know, or one of its own twice."""
+    """Raise SettingsError for an unknown parameter in the query string, or a repeated one that is no list."""
     route = request.scope["route"]
-    if not request.query_params or not route.include_in_schema:  # what is not in it refuses by itself, or is a page
+    if not request.query_params or not route.include_in_schema:  # paths outside it check themselves, or are pages
         return
     known = list_parameters(route.dependant)
     if unknown := sorted(set(request.query_params) - known.keys()):
@@ -48,7 +48,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
 
 
 def list_parameters(dependant: Dependant) -> dict[str, bool]:
-    """List the parameters that a path and what it depends on take in the query string, and which of them are lists."""
+    """List the query parameters of a path and its dependencies, and whether each is a list."""
     found = {field.alias: get_origin(field.field_info.annotation) is list for field in dependant.query_params}
     for each in dependant.dependencies:
         found |= list_parameters(each)
@@ -56,7 +56,7 @@ def list_parameters(dependant: Dependant) -> dict[str, bool]:
 
 
 class Caller:
-    """The caller of a request: what it may do, and how its calls are run."""
+    """The caller of a request: its rights, and the running of its calls."""
 
     def __init__(self, request: Request, collection: Collection = None) -> None:
         self.server: Server = request.app.state.server
@@ -80,7 +80,7 @@ class Caller:
         return await threads.run(lambda: self.access.call(engines, self.collection, verb, write=write, create=create))
 
     async def plan(self, verb: Callable[[Engine], T]) -> T:
-        """Run a verb that changes nothing, on an empty collection where there is none."""
+        """Run a verb that changes nothing; a missing collection counts as empty."""
         self.access.check_write()
         collection, engines = self.choose_collection(), self.server.engines
 
@@ -118,8 +118,8 @@ def serve(
 ) -> None:
     """Add the path of a request: its fields are the body, or the parameters of the path and of the query string.
 
-    `run` answers it on the engine of the caller, in a thread of a pool. A `handle` does all by itself: it gets the
-    caller, what builds the request for an engine, and the `own` fields, which HTTP alone has.
+    `run` answers the request on the caller's engine, in a thread of a pool. A `handle` replaces `run`: it gets the
+    caller, a function that builds the request for an engine, and the `own` fields, which only HTTP has.
     """
     path, extra = path or request.path, dict(own or {})
     parameters, names = _list_parameters(request, path)
@@ -157,7 +157,7 @@ def serve(
 
 
 def _list_parameters(request: type[q.Request[Any]], path: str) -> tuple[list[Parameter], dict[str, str]]:
-    """List the parameters of a path and its query string besides a body, and the name of each field among them."""
+    """List the parameters of a path and its query string, and the parameter name of each field among them."""
     placed = set(re.findall(r"{(\w+)", path))
     parameters, names = [_make_parameter("caller", Calling)], {}
     for each in list_fields(request, "http"):
@@ -182,7 +182,7 @@ def reply_json(value: Any, *, status: int = 200) -> Response:
 
 
 def document_replies(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return document the errors that an operation may reply with, besides those of every one."""
+    """List the errors that an operation may reply with: these statuses and those of every operation."""
     always = (400, 401, 403, 408, 413, 421, 422, 429, 500, 501, 502, 503, 504)
     return {status: {"model": ErrorReply, "description": _MEANINGS[status]} for status in sorted({*always, *statuses})}
 

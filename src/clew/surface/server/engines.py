@@ -1,4 +1,4 @@
-"""The open collections of a server: one engine each, opened when it is first asked for, with a worker for its jobs."""
+"""The open collections of a server: one engine each, opened on first use, with a worker for its jobs."""
 
 import logging
 import threading
@@ -22,13 +22,13 @@ RETRY_SECONDS = 5.0  # before a worker whose store failed looks for jobs again
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The thread that runs the jobs of a collection, and what stops it."""
+    """The thread that runs the jobs of a collection, and the event that stops it."""
 
     thread: threading.Thread
     stop: threading.Event
 
     def end(self) -> None:
-        """Wait until the thread has given its job back."""
+        """Stop the thread, and wait until it has handed its job back."""
         self.stop.set()
         self.thread.join()
 
@@ -66,7 +66,7 @@ class Engines:
 
     @contextmanager
     def open_or_empty(self, collection: str) -> Iterator[Engine]:
-        """Open the engine of a collection, or one over an empty one in memory if there is none: nothing is made."""
+        """Open the engine of a collection, or an empty one in memory if there is none; nothing is created."""
         try:
             engine = self.get(collection)
         except NotFound:
@@ -76,11 +76,11 @@ class Engines:
             yield engine
 
     def holds(self, collection: str, engine: Engine) -> bool:
-        """Return whether an engine is still that of its collection, and not closed since."""
+        """Return whether an engine is still the open engine of its collection."""
         return self._engines.get(collection) is engine
 
     def drop(self, collection: str) -> DroppedCollection:
-        """Close a collection and remove it for good; return what it was. Nobody opens it again meanwhile."""
+        """Close a collection and remove it for good; return its record. It cannot be opened meanwhile."""
         with self._lock:
             opening = self._opening[collection]
         with opening:
@@ -97,7 +97,7 @@ class Engines:
         return len(self._engines)
 
     def close(self) -> None:
-        """Give running jobs back to the queue, and close every engine."""
+        """Hand running jobs back to the queue, and close every engine."""
         with self._lock:
             self._closed = True
             engines, self._engines = list(self._engines.values()), {}
@@ -116,14 +116,14 @@ class Engines:
         except NotFound:
             advice = "GET /v1/collections lists them, and adding to one makes it"
             raise NotFound(f"there is no collection {collection!r}; {advice}") from None
-        except StoreMismatch:  # it may be on its way to this embedder
+        except StoreMismatch:  # it may be switching to this embedder
             return Engine.open(path, collection=collection, embedder=embedder.name, settings=settings, create=create)
-        config = replace(settings.embedder, name=embedder.name)  # it can be made anew: the engine may need another
+        config = replace(settings.embedder, name=embedder.name)  # with which the engine can make it again
         engine.opened = replace(engine.opened, embedder_config=config)
         return engine
 
     def _get_embedder(self, collection: str) -> Embedder:
-        """Return the embedder of a collection; those of one name share it."""
+        """Return the embedder of a collection; collections with the same embedder share it."""
         path, settings = self.start.path, self.start.settings
         stored = drivers.read_stored_embedder_name(path, collection)
         name = drivers.choose_embedder_name(settings.embedder.name, stored)

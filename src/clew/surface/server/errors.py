@@ -43,7 +43,7 @@ STATUS_BY_ERROR: Final[dict[type[ClewError], int]] = {
 
 
 class RequestRejected(ClewError):
-    """A request that was refused before or instead of a verb: its status, and headers that go with it."""
+    """A request that was refused before or instead of a verb, with a status and headers."""
 
     status: int = 400
     headers: dict[str, str]
@@ -57,7 +57,7 @@ class RequestRejected(ClewError):
 
 
 class BadRequest(RequestRejected):
-    """A request that is not HTTP as the server speaks it."""
+    """A malformed HTTP request."""
 
 
 class KeyInvalid(RequestRejected, status=401):
@@ -76,7 +76,7 @@ class BodyTooSlow(RequestRejected, status=408):
 
 
 class NotPossible(RequestRejected, status=409):
-    """A valid request that what is stored does not allow."""
+    """A valid request that the stored data does not allow."""
 
 
 class BodyTooLarge(RequestRejected, status=413):
@@ -96,7 +96,7 @@ class ServerBusy(RequestRejected, status=503):
 
 
 class TimeExceeded(RequestRejected, status=504):
-    """Work that was not done in the time of a request."""
+    """Work that was not done within the time limit of a request."""
 
 
 def get_status(error: BaseException) -> int:
@@ -109,7 +109,7 @@ def get_status(error: BaseException) -> int:
 def error_to_json(error: BaseException) -> dict[str, Any]:
     """Return the body of an error: its type as in Python, a code, what is wrong, and what to do next.
 
-    An error that Clew did not raise on purpose tells nothing of itself: the log has it, under the id of the request.
+    An unexpected error gives no details: they are in the log, under the id of the request.
     """
     if not isinstance(error, ClewError):
         return make_error_json("InternalError", "the server failed at this request; its log says why, by request id")
@@ -134,7 +134,7 @@ SHOWN: Final = "the store"
 
 
 class Places:
-    """The addresses of a store and of the server's own folder, as errors may name them."""
+    """The addresses of a store and of the server's folder, to be hidden in errors."""
 
     def __init__(self, path: str, folder: Path) -> None:
         found = {str(folder), str(folder.resolve())}
@@ -152,7 +152,7 @@ class Places:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Hide the addresses in an error of Clew that leaves the block."""
+        """Hide the addresses in any ClewError that leaves the block."""
         try:
             yield
         except ClewError as error:
@@ -160,14 +160,11 @@ class Places:
             raise
 
 
-_OWN = ("root", "is_upload")  # of a request: for the worker alone
+_OWN = ("root", "is_upload")  # fields of a job's request for the worker alone
 
 
 def job_to_reply(job: Job, places: Places) -> dict[str, Any]:
-    """Return the JSON of a job; paths are relative to the folder of the upload, or the last part of one elsewhere.
-
-    Its errors do not tell where the store is.
-    """
+    """Return a job as JSON: uploads by relative path, other paths by name, the store's addresses hidden."""
     shown: dict[str, Any] = to_json(job)
     root = str(shown["request"].get("root") or "")
     names = {f"{root}/": "", root: "."} if root else {}

@@ -42,7 +42,7 @@ def format_event(name: str, data: str) -> str:
 
 
 def format_answer_event(event: AnswerEvent) -> Iterator[str]:
-    """Format an event of an answer as it is sent; the last becomes citations, answer, and the error of a broken one."""
+    """Format an answer event for sending; the last becomes citations, the answer, and its fault as an error."""
     if isinstance(event, TokenEvent):
         yield format_event("token", dump_json({"text": event.text}))
     elif isinstance(event, StepStartEvent):
@@ -63,7 +63,7 @@ def format_answer_event(event: AnswerEvent) -> Iterator[str]:
 
 
 def reply_events(events: AsyncIterator[str]) -> Response:
-    """Make a reply that sends the events as they come; an error is the last one."""
+    """Make a reply that sends the events as they come; an error is sent as the last event."""
     return StreamingResponse(_end_with_error(events), media_type="text/event-stream", headers=_HEADERS)
 
 
@@ -76,7 +76,7 @@ async def _end_with_error(events: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 class Streams:
-    """So many answers at a time are streamed, each from a thread of its own; the others wait their turn."""
+    """The answer streams of a server, each with a thread of its own; streams beyond a limit wait their turn."""
 
     def __init__(self, max_concurrent: int, *, max_waiting: int, timeout: float, places: Places) -> None:
         self._places = places
@@ -85,14 +85,14 @@ class Streams:
         self._limit = max_concurrent + max_waiting
         self._timeout = timeout
         self._open: set[EventStream] = set()
-        self._ending: set[asyncio.Task[None]] = set()  # of streams that are closed, and whose work goes on
+        self._ending: set[asyncio.Task[None]] = set()  # of closed streams whose work goes on
         self._count = 0
 
     @asynccontextmanager
     async def open(self, make: Callable[[], EventStream]) -> AsyncIterator[AsyncIterator[AnswerEvent]]:
         """Open the events of a stream; it is closed after the block, which ends its work.
 
-        Its place is another's when the work has ended: a client that hangs up cannot start more than it may.
+        Its slot is freed when the work has ended, so that a client that hangs up cannot start more than the limit.
         """
         if self._count >= self._limit:
             raise ServerBusy("too many requests are waiting; ask again later", headers={"retry-after": "1"})
@@ -120,7 +120,7 @@ class Streams:
                 self._free()
 
     def count_open(self) -> int:
-        """Count the streams that run or wait, those included whose client is gone and whose work goes on."""
+        """Count the streams that run or wait, including those without a client whose work goes on."""
         return self._count
 
     def close(self) -> None:

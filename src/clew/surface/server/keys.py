@@ -1,7 +1,7 @@
-"""Keys: who may ask the server, for which collections, within which filter, until when.
+"""Keys: who may use the server, for which collections, within which filter, until when.
 
-A key is shown once, when it is made; a hash of its secret is kept as a value of the store, in a collection of the
-server's own, since a server has several. Every server over the store sees a change at once.
+A key is shown once, when it is made. The store keeps a hash of its secret, in a collection of the server's own, since a
+server has several. Every server over the store sees a change at once.
 """
 
 import hashlib
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 Rights = Literal["read", "write"]
 PREFIX: Final = "clew"
-LOOK_SECONDS: Final = 1.0  # between two looks for the first key in a database, each with a connection of its own
-_MADE: Final = ""  # the name of a value that stays when the last key is dropped, and is False after `reset`
+LOOK_SECONDS: Final = 1.0  # between two checks for the first key in a database, each with a connection of its own
+_MADE: Final = ""  # the name of a marker that stays when the last key is dropped, and is False after `reset`
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a key opens. `collections` None is all of them; a key with a filter only reads."""
+    """A key and its rights. `collections` None means all of them; a key with a filter only reads."""
 
     id: str
     name: str = ""
@@ -84,12 +84,12 @@ class Keys:
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._look_again = 0.0
-        self._file: tuple[int, int] | None = None  # the one that was opened, of a folder
+        self._file: tuple[int, int] | None = None  # device and inode of the opened file, in a folder
         self._was_made = False
         self.place = f"{mask_secrets(path)} ({drivers.SERVER})"
 
     def exists(self) -> bool:
-        """Return whether a key was ever made; then one is needed everywhere, until `reset`."""
+        """Return whether a key was ever made; then every request needs one, until `reset`."""
         made: bool | None = self._read([_MADE]).get(_MADE)
         if made is None and self._was_made:
             raise DriverFailed(f"the keys in {self.place} are gone; restore a backup, or start the server again")
@@ -123,7 +123,7 @@ class Keys:
         where: Filter = EVERYTHING,
         expires: datetime | None = None,
     ) -> tuple[Key, str]:
-        """Make a key; return it and its token, which is not kept anywhere."""
+        """Make a key; return it and its token, which is stored nowhere."""
         if rights == "write" and where != EVERYTHING:
             raise SettingsError("a key with a filter only reads; leave out the filter, or --write")
         parse_filter(filter_to_json(where))  # what cannot be read back is refused
@@ -148,7 +148,7 @@ class Keys:
         return self._change(add), f"{PREFIX}_{key.id}_{secret}"
 
     def revoke(self, name: str) -> Key:
-        """Revoke the key of an id or name: it opens nothing from now on; one that was revoked stays as it is."""
+        """Revoke the key of an id or name; one that was revoked before stays as it is."""
 
         def revoke(keys: dict[str, Key]) -> Key:
             key = _get_key(keys, name)
@@ -161,7 +161,7 @@ class Keys:
         return self._change(lambda keys: _get_key(keys, name), keeps=False)
 
     def reset(self) -> None:
-        """Remove all keys: a server on this machine then needs none."""
+        """Remove all keys; a server that only this machine can reach then needs none."""
 
         def reset(values: "Values") -> None:
             values.clear()
@@ -188,7 +188,7 @@ class Keys:
             return self._store.keys if self._store else None
 
     def _identify_file(self) -> tuple[int, int] | None:
-        """Identify the file of a folder's keys: an open one can still be read after it is gone; OSError then."""
+        """Return device and inode of the keys' file: an open file stays readable when removed. OSError if removed."""
         folder = drivers.find_collection_folder(self._path, drivers.SERVER)
         found = (folder / "clew.db").stat() if folder else None
         return found and (found.st_dev, found.st_ino)
@@ -199,7 +199,7 @@ class Keys:
             return rows.read(names) if rows else {}
 
     def _change(self, decide: Callable[[dict[str, Key]], Key], *, keeps: bool = True) -> Key:
-        """Keep the key that is decided on, or remove it; one process at a time."""
+        """Store the key that `decide` returns, or remove it; one process at a time."""
 
         def change(values: "Values") -> Key:
             key = decide(self._parse(values))
@@ -232,12 +232,12 @@ class Keys:
 
 
 def hash_secret(secret: str) -> str:
-    """Hash a secret, for keeping. It has 256 random bits, so a fast hash cannot be guessed back."""
+    """Hash a secret for storage. It has 256 random bits, so even a fast hash cannot be guessed back."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _get_key(keys: Mapping[str, Key], name: str) -> Key:
-    """Return the key of an id, or else of a name: the one that is not revoked, where several have it."""
+    """Return the key of an id or else of a name; if several have the name, the one that is not revoked."""
     if name in keys:
         return keys[name]
     named = [key for key in keys.values() if key.name == name]
@@ -266,9 +266,9 @@ def _parse_key(row: Mapping[str, Any]) -> Key:
 
 
 def find_server_folder(start: Invocation) -> Path:
-    """Find the folder of uploads: that of the settings, else `.server` beside the collections.
+    """Find the folder of uploads: `server.folder`, else `.server` beside the collections.
 
-    For a database or object storage it is in the user's data folder, under a name made of the address.
+    For a database or object storage it is in the user's data folder, named by a hash of the address.
     """
     if start.settings.server.folder:
         return Path(start.settings.server.folder).expanduser().absolute()
@@ -284,7 +284,7 @@ def open_keys(start: Invocation) -> Keys:
 
 
 def _identify_store(address: str) -> str:
-    """Name what an address leads to, without user, password and options: a folder, or an address."""
+    """Return the folder or address of a store, without user, password and options."""
     if is_server_address(address):
         from clew.drivers.store.postgres.errors import identify_database
 
@@ -295,7 +295,7 @@ def _identify_store(address: str) -> str:
 
 
 def _find_data_folder() -> Path:
-    """Find the folder of Clew in XDG_DATA_HOME, by default and if that is relative .local/share in the home folder."""
+    """Find Clew's folder in XDG_DATA_HOME, or in ~/.local/share if that is unset or relative."""
     given = Path(os.environ.get("XDG_DATA_HOME", ""))
     try:
         return (given if given.is_absolute() else Path.home() / ".local" / "share") / "clew"
@@ -309,7 +309,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rights of one request. Without a key, as on loopback, everything."""
+    """The rights of one request. A request that needs no key, as on loopback, has all of them."""
 
     caller: str  # for the log and the rate: the id of the key, or the address
     collections: frozenset[str] | None = None

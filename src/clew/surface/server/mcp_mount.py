@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 async def refuse_stream(_: Request) -> Response:
-    """Reply 405 to GET: without sessions there is nothing that a stream of the server could send."""
+    """Reply 405 to GET: without sessions the server has nothing to stream."""
     raise HTTPException(405, headers={"allow": "POST"})
 
 
 async def _hide_writing(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Leave only the tools that the key of the caller may use."""
+    """List only the tools that the key of the caller may use."""
     result = await call_next(ctx)
     request: Any = ctx.request
     if ctx.method == "tools/list" and not request.state.access.can_write:

@@ -1,4 +1,4 @@
-"""What is seen of a running server: its log, counters for Prometheus, spans of OpenTelemetry; no text is in them."""
+"""Observation of a running server: its log, Prometheus metrics, OpenTelemetry spans; none contains document text."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ REQUEST_ID: ContextVar[str] = ContextVar("clew_request_id", default="")
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON."""
+    """A formatter of log records as one line of JSON each."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format the line."""
@@ -53,7 +53,7 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """What is counted, in a registry of its own."""
+    """The metrics of a server, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -74,7 +74,7 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def add_gauge(self, name: str, about: str, read: Callable[[], float]) -> None:
-        """Show a number that is read when asked for."""
+        """Add a gauge whose value is read on every scrape."""
         Gauge(name, about, registry=self.registry).set_function(read)
 
     def render(self) -> bytes:
@@ -82,11 +82,11 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-_tracer: Any = None  # of OpenTelemetry, once spans are wanted
+_tracer: Any = None  # of OpenTelemetry, once spans are configured
 
 
 def configure_spans(environ: Mapping[str, str] = os.environ) -> None:
-    """Send spans to the exporter that OTEL_TRACES_EXPORTER names, such as `console`; without it nothing happens."""
+    """Send spans to the exporter that OTEL_TRACES_EXPORTER names, such as `console`; do nothing without it."""
     name = environ.get("OTEL_TRACES_EXPORTER", "none")
     if name == "none":
         return
@@ -106,14 +106,14 @@ def configure_spans(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def use_provider(provider: Any) -> None:
-    """Make spans with a tracer provider; with None, none."""
+    """Make spans with a tracer provider; None turns spans off."""
     global _tracer
     _tracer = None if provider is None else provider.get_tracer("clew")
 
 
 @contextmanager
 def start_span(name: str) -> Iterator[Any]:
-    """Start a span around a block; None where none are wanted."""
+    """Start a span around a block; yield None if spans are off."""
     if _tracer is None:
         yield None
         return
@@ -122,6 +122,6 @@ def start_span(name: str) -> Iterator[Any]:
 
 
 def set_attributes(span: Any, attributes: Mapping[str, Any]) -> None:
-    """Set what is known of a span, if there is one."""
+    """Set the attributes of a span, if there is one."""
     if span is not None:
         span.set_attributes(dict(attributes))

@@ -30,7 +30,7 @@ from clew.surface.server.errors import TimeExceeded
 
 log = logging.getLogger(__name__)
 ORPHAN_SECONDS: Final = 3600.0  # an upload without a job that is older than this was never acknowledged
-ENDED: Final = ("done", "cancelled")  # states of a job whose files are not needed; those of a failed one are kept
+ENDED: Final = ("done", "cancelled")  # states of a job whose files are not needed; a failed job keeps its files
 MAX_PART: Final = 255  # bytes of a file's or folder's name, which most disks take
 MAX_NAME: Final = 1000  # bytes of a relative path
 MAX_DEPTH: Final = 32  # parts of a relative path: each folder is made and written to the disk
@@ -46,14 +46,14 @@ class Uploads:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._saving: set[Path] = set()  # folders whose job is not queued yet
-        self._making = threading.Lock()  # of folders, and of what is in `_saving`
+        self._making = threading.Lock()  # guards folders and `_saving`
         self._changing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @contextmanager
     def save(self, collection: str, files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[Path]:
-        """Save the files of an upload to disk and yield their folder; it stays if the block ends without an error.
+        """Save the files of an upload to disk and yield their folder; it is removed if the block raises.
 
-        SourceError if a file has a name that is no path below a folder, or that of another one.
+        Raises SourceError if a file name is no relative path below the folder, or is used twice.
         """
         named = [(parse_file_name(name), source) for name, source in files]
         folder = self.folder / collection / uuid.uuid4().hex
@@ -77,7 +77,7 @@ class Uploads:
 
     @contextmanager
     def changing(self, collection: str) -> Iterator[None]:
-        """Hold the uploads of a collection: its jobs are queued, or it is dropped, one at a time."""
+        """Lock the uploads of a collection: queueing a job and dropping the collection exclude each other."""
         with self._making:
             held = self._changing[collection]
         with held:
@@ -85,26 +85,26 @@ class Uploads:
 
     @contextmanager
     def queueing(self, collection: str, folder: Path) -> Iterator[None]:
-        """Hold the uploads of a collection while the job of a folder is queued; then it goes with the collection."""
+        """Lock a collection's uploads while a folder's job is queued; from then on both are dropped together."""
         with self.changing(collection):
             yield
             self._saving.discard(folder)
 
     def remove_finished(self, job: Job) -> None:
-        """Remove the files of a job that is done or was cancelled; those of a failed one stay until it is gone."""
+        """Remove the files of a job that is done or cancelled; a failed job keeps its files until it is gone."""
         if job.state != "failed":
             for folder in self._find_folders(job):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def drop_collection(self, collection: str) -> None:
-        """Remove the uploads of a collection that is gone; one that is not queued yet will make it anew."""
+        """Remove the uploads of a dropped collection; an upload that is not queued yet will create it again."""
         place = self.folder / collection
         for folder in tuple(place.iterdir()) if place.is_dir() else ():
             if folder not in self._saving:
                 self._remove(folder)
 
     def sweep(self, engines: Engines) -> None:
-        """Open the collections with uploads, so that their jobs go on, and remove what no job will read."""
+        """Open the collections with uploads, so that their jobs resume, and remove files that no job will read."""
         if not self.folder.is_dir():
             return
         for place in sorted(path for path in self.folder.iterdir() if path.is_dir()):
@@ -123,21 +123,20 @@ class Uploads:
                     self._remove(folder)
 
     def _remove(self, folder: Path) -> None:
-        """Remove the folder of an upload, and that of its collection if no other is in it."""
+        """Remove the folder of an upload, and the folder of its collection if that is then empty."""
         shutil.rmtree(folder, ignore_errors=True)
         with self._making, suppress(OSError):  # others are in it
             folder.parent.rmdir()
 
     def _find_folders(self, job: Job) -> set[Path]:
-        """Find the folders of uploads that a job reads."""
         parents = {Path(source).parent for source in job.request.get("sources", ()) if "://" not in source}
         return {parent for parent in parents if parent.parent.parent == self.folder}
 
 
 def check_readable(engine: Engine, collection: str, folder: Path) -> None:
-    """Raise SourceError if nothing of an upload can be read and it would be the first of its collection.
+    """Raise SourceError if an upload is the first of its collection and none of its files can be read.
 
-    So that a wrong name makes no collection. A large file is taken to be readable, since reading it may take long.
+    So a wrong name creates no collection. A large file counts as readable, since reading it may take long.
     """
     if engine.status().documents:
         return
@@ -156,7 +155,7 @@ def check_readable(engine: Engine, collection: str, folder: Path) -> None:
 
 
 def enqueue(engine: Engine, folder: Path) -> Job:
-    """Queue the files of an upload; their addresses are their names. Nothing of it is ignored: it was sent."""
+    """Queue the files of an upload; relative paths become addresses, and no file is ignored, since it was sent."""
     return _set_apart(engine, folder).enqueue_add(*sorted(folder.iterdir()), settings=_keep_all(engine))
 
 
@@ -169,7 +168,7 @@ def _keep_all(engine: Engine) -> Settings:
 
 
 def parse_file_name(name: str) -> PurePosixPath:
-    """Parse the path of an uploaded file below the folder of its upload; SourceError if the name is none."""
+    """Parse the relative path of an uploaded file; raise SourceError if the name is none."""
     plain = unicodedata.normalize("NFC", name).replace("\\", "/")
     shown = repr(plain if len(plain) <= MAX_SHOWN else f"{plain[:MAX_SHOWN]}…")
     parts = plain.split("/")

@@ -1,4 +1,4 @@
-"""Loads the settings, and writes a settings file. Precedence: command line, environment, file, default.
+"""The loading of settings, and the writing of a settings file. Precedence: command line, environment, file, default.
 
 Turns `clew.toml`, `CLEW_…` variables and flags into the frozen tree of `core.settings`; an unknown name is an error.
 """
@@ -23,7 +23,7 @@ SHORT_VARIABLES = {
     "CLEW_COLLECTION": "collection",
     "CLEW_EMBEDDER": "embedder.name",
 }
-_LANCE = "lance://"  # before a folder
+_LANCE = "lance://"  # the prefix of an address
 # Relative paths in a file are relative to the file.
 _PATH_SETTINGS = frozenset({"path", "embedder.cache", "llm.cache", "context.tokenizer", "server.folder"})
 
@@ -45,7 +45,7 @@ class SettingKey:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What a surface was started with: the collection, the settings, and the origin of each value."""
+    """The collection and settings that a surface was started with, and the origin of each value."""
 
     path: str
     collection: str
@@ -164,7 +164,7 @@ def _read_settings_file(file: Path, known: Mapping[str, SettingKey]) -> Iterator
 
 
 def _resolve_lance_folder(address: str, folder: Path) -> str:
-    """Resolve the address of a folder of Lance datasets that is relative to another folder."""
+    """Resolve a relative lance:// address against a folder."""
     from urllib.parse import quote
 
     return _LANCE + str(Path(quote(str(folder.resolve()))) / address.removeprefix(_LANCE))
@@ -234,7 +234,7 @@ _HEAD = """\
 
 
 def make_settings_file(chosen: Mapping[str, Any]) -> str:
-    """Make the text of a `clew.toml`: all settings by table as comments, those chosen by dotted name as values."""
+    """Make the text of a `clew.toml`: all settings by table as comments, the `chosen` ones as values."""
     lines: list[str] = [_HEAD]
     table = ""
     for key in sorted(list_setting_keys().values(), key=lambda key: key.name.rpartition(".")[0]):

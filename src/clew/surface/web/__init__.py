@@ -1,4 +1,4 @@
-"""The web page: files built from `web/`, served at these paths, and what they ask that no verb tells."""
+"""The web page: files built from `web/`, served at these paths, and routes for data that no verb returns."""
 
 from collections.abc import Mapping
 from typing import Final

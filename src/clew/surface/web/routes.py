@@ -1,7 +1,8 @@
-"""The paths of the web page: its files, and what it shows that no verb tells.
+"""The paths of the web page: its files, and data that no verb returns.
 
-The page asks the verbs like any client. Here are the names that its filters offer, the times of a channel's threads,
-searches with other settings than the server's, of which nothing is kept, and the chats of who has the machine.
+The page calls the verbs like any client. Beside these it needs the names that its filters offer, the times of a
+channel's threads, searches with other settings than the server's (which are not stored), and the chats of a server with
+one user.
 """
 
 import gzip
@@ -39,7 +40,7 @@ Value = bool | int | float | str | None
 
 
 def list_tunable_values() -> dict[str, tuple[Any, ...]]:
-    """List the settings that a request may give, each with values of the types that it takes."""
+    """List the settings that a request may give, each with values of its types."""
     found: dict[str, tuple[Any, ...]] = {"flow.semantic_weight": (0.0, 1.0)}
     for knob in (knob for knobs in KNOBS.values() for knob in knobs if knob.setting != "k"):
         found[knob.setting] = found.get(knob.setting, ()) + knob.values
@@ -51,7 +52,7 @@ Given = Annotated[dict[ShortText, Value], Field(max_length=len(TUNABLE))]
 
 
 def replace_settings(settings: Settings, given: Mapping[str, Value]) -> Settings:
-    """Replace the given settings; SettingsError where one may not be given, or not so."""
+    """Replace the given settings; raise SettingsError for an unknown name or a wrong value."""
     for name, value in given.items():
         known = TUNABLE.get(name)
         if known is None:
@@ -102,7 +103,7 @@ def keeps_chats(caller: Caller) -> bool:
 
 @router.get(PATH)
 async def chats(caller: Calling) -> Response:
-    """Return the chats kept with the collection, and what was said in them."""
+    """Return the chats stored with the collection, with their messages."""
     if not keeps_chats(caller):
         return reply_json({"chats": []})
 
@@ -120,7 +121,7 @@ async def ask(caller: Caller, build: Build[q.Chat], **_: Any) -> Response:
 
 
 async def drop(caller: Caller, build: Build[q.DropSession]) -> Response:
-    """Forget a chat."""
+    """Delete a chat."""
     check_keeps_chats(caller)
     return reply_json({"dropped": await caller.call(lambda engine: engine.sessions.drop(build(engine).session))})
 
@@ -135,7 +136,7 @@ serve(router, q.Chat, ask, path=PATH + "/{session}", own={"stream": STREAM})
 serve(router, q.DropSession, drop, path=PATH + "/{session}")
 
 
-MAX_SCANNED: Final = 50_000  # chunks that are looked at for the names of authors, or for the threads of a channel
+MAX_SCANNED: Final = 50_000  # chunks to scan for the names of authors, or for the threads of a channel
 _POLICY = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'",
     "cache-control": "no-cache",
@@ -146,7 +147,7 @@ _POLICY = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A built file: its content, compressed too, and the tag by which a browser knows that it has it."""
+    """A built file: its content, plain and compressed, and its ETag."""
 
     content: bytes
     compressed: bytes
@@ -162,7 +163,7 @@ def read_page_file(path: str) -> PageFile:
 
 
 async def serve_page_file(request: Request) -> Response:
-    """Reply with a file of the page; with nothing if the browser has it already."""
+    """Reply with a file of the page; 304 if the browser has it already."""
     path = request.url.path
     file = read_page_file(path)
     headers = {**_POLICY, "etag": file.tag, "content-type": FILES[path]}
@@ -179,7 +180,7 @@ for _path in FILES:
 
 @router.get("/v1/page/info")
 async def info(caller: Calling) -> Response:
-    """Return what the page shows and hides: the strategies, whether there is a model, whether one may write."""
+    """Return what the page shows and hides: the strategies, whether there is a model, whether the key may write."""
     known = await caller.call(
         lambda engine: {
             "strategies": sorted(engine.strategies),
@@ -210,7 +211,7 @@ async def names(caller: Calling) -> Response:
 
 @router.get("/v1/page/threads")
 async def threads(caller: Calling, channel: Annotated[str, Query(min_length=1, max_length=500)]) -> Response:
-    """Return the threads of a channel, the latest first, with their times and authors, and the messages of each day."""
+    """Return the threads of a channel, latest first, with times and authors, and the number of messages per day."""
 
     def call(engine: Engine) -> dict[str, Any]:
         where = Filter(channels=frozenset({channel}))
@@ -255,10 +256,10 @@ def count_days(chunks: Iterable[Chunk]) -> dict[str, int]:
 
 
 def is_first(chunk: Chunk) -> bool:
-    """Return whether a chunk begins a message; a long one has several."""
+    """Return whether a chunk begins a message; a long message has several chunks."""
     return chunk.id.endswith("_chunk_0") or "_chunk_" not in chunk.id
 
 
 def read_author(chunk: Chunk) -> str:
-    """Return who wrote the message of a chunk."""
+    """Return the author of a chunk's message."""
     return str(chunk.meta.get("author") or "")

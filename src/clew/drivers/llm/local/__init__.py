@@ -1,4 +1,4 @@
-"""Language models that run in this process, by `local:NAME` or `local:FILE.gguf`: no key, no network, one thread."""
+"""Language models in this process, named `local:NAME` or `local:FILE.gguf`: no key, no network, one thread."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -21,7 +21,7 @@ NO_TIMEOUT = 1e9  # seconds; a local model only waits for its own work
 
 
 def find_weights(name: str) -> Path:
-    """Find the path of a model's GGUF file; raise DriverMissing or NotFound, with what to install."""
+    """Find a model's GGUF file; raise DriverMissing, with the command to install, or NotFound."""
     if find_spec("xllamacpp") is None:
         raise DriverMissing('local models need xllamacpp, which is not installed: pip install "clew[local]"')
     if name.endswith(".gguf"):
@@ -43,7 +43,7 @@ def find_weights(name: str) -> Path:
 
 
 def make_local_llm(config: LLMConfig) -> LLM:
-    """Make the model of that name; its weights are located now, and loaded at the first call."""
+    """Make a local model: locate its weights now, load them at the first call."""
     from clew.drivers.llm.local.runtime import load_runtime
 
     path = find_weights(config.name.partition(":")[2])

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from clew.core.errors import DriverFailed
 
 CONTEXT_TOKENS = 8192  # prompt and answer together, as SmolLM2 was trained
-STOP_SECONDS = 60.0  # to finish reading a prompt, which nothing can interrupt
-SEED = 7  # the same request gets the same answer, whatever the temperature
+STOP_SECONDS = 60.0  # for the model to finish reading a prompt, which cannot be interrupted
+SEED = 7  # fixed, so that the same request gets the same answer at any temperature
 
 
 class Runtime:
@@ -55,7 +55,7 @@ class Runtime:
             self._server.handle_chat_completions(options, handle_event)
 
     def count(self, text: str) -> int:
-        """Count the tokens in a text, special ones not counted."""
+        """Count the tokens in a text, without special ones."""
         address = urlsplit(self._server.listening_address)
         connection = http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port, timeout=60)
         try:
@@ -69,13 +69,13 @@ class Runtime:
             connection.close()
 
     def stop_answer(self) -> None:
-        """End the current answer: a thread that is inside the model at exit would crash the program."""
+        """End the current answer: a thread inside the model would crash the program at exit."""
         self._stopping.set()
         if self._lock.acquire(timeout=STOP_SECONDS):
             self._lock.release()
 
     def prevent_unload(self) -> None:
-        """Leak a reference, so that a forked child never destroys the model: it lacks the threads to join."""
+        """Leak a reference, so that a forked child never destroys the model: the child lacks the threads to join."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
 
 
@@ -84,7 +84,7 @@ _loading = threading.Lock()
 
 
 def load_runtime(path: Path) -> Runtime:
-    """Load the model of a file, loaded once per process."""
+    """Return the model of a file, loading it once per process."""
     with _loading:
         key = (path, os.getpid())
         if key not in _loaded:

@@ -1,7 +1,7 @@
 """An HTTP transport that answers OpenAI chat completions with a model in this process, and a pydantic-ai model over it.
 
-So a local model has all that hosted ones have: streams, usage, tools, an agent. Imports httpx and pydantic-ai, so it is
-itself imported only when a model is made.
+So local models support streams, usage, tools and agents like hosted ones. It imports httpx2 and pydantic-ai, so import
+it only to make a model.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from clew.drivers.llm.turns import TurnText, build_turn_schema, parse_turn, rend
 
 Message = dict[str, Any]
 OMISSION = "\n[… the middle was left out here, because it is too long …]\n"
-MIN_KEPT_TOKENS = 32  # of a message that is cut
-TEMPLATE_TOKENS = 40  # that the chat template adds to the conversation
+MIN_KEPT_TOKENS = 32  # of a truncated message
+TEMPLATE_TOKENS = 40  # added by the chat template to the conversation …
 TOKENS_PER_MESSAGE = 8  # … and to each message
 Event = dict[str, Any]
-DEFAULT_MAX_TOKENS = 512  # of an answer, where the request sets no limit
+DEFAULT_MAX_TOKENS = 512  # of an answer, if the request sets no limit
 ANSWER_SHARE = 4  # an answer gets at most 1/4 of the context, the prompt the rest
 FORWARDED_OPTIONS = ("temperature", "top_p", "seed", "stop", "response_format")
 
 
 def truncate_messages(messages: Sequence[Message], count: Callable[[str], int], *, max_tokens: int) -> list[Message]:
-    """Return the messages within `max_tokens`: the longest lose their middle; DriverFailed if that is not enough."""
+    """Fit messages into `max_tokens` by cutting the middle of the longest; DriverFailed if that is not enough."""
     fitted = list(messages)
     sizes = [count(message["content"]) for message in fitted]
     total = sum(sizes)
@@ -60,20 +60,20 @@ def _cut_middle(text: str, count: Callable[[str], int], keep: int) -> str:
 
 
 def make_pydantic_model(name: str, runtime: Callable[[], Runtime]) -> Model:
-    """Make the pydantic-ai model; `runtime` is called at the first request."""
+    """Make the pydantic-ai model; the first request calls `runtime`."""
     client = httpx2.AsyncClient(transport=InProcessTransport(runtime), timeout=None)
     provider = OpenAIProvider(base_url="http://local/v1", api_key="none", http_client=client)
     return OpenAIChatModel(name, provider=provider, profile=OpenAIModelProfile(supports_json_schema_output=True))
 
 
 class InProcessTransport(httpx2.AsyncBaseTransport):
-    """Answers chat completions as a server would, in one body or as server-sent events."""
+    """A transport that answers chat completions like a server, in one body or as server-sent events."""
 
     def __init__(self, runtime: Callable[[], Runtime]) -> None:
         self._runtime = runtime
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the response; a request that cannot be answered gets a 400 with the reason."""
+        """Return the response; status 400 with the reason if the request fails."""
         options = json.loads(await request.aread())
         try:
             runtime = await asyncio.to_thread(self._runtime)
@@ -107,7 +107,7 @@ def _respond_with_stream(events: AsyncIterator[Event]) -> httpx2.Response:
 
 
 def _prepare_request(options: dict[str, Any], runtime: Runtime) -> tuple[dict[str, Any], bool]:
-    """Return the request for the runtime, and whether its answer is a turn with tools."""
+    """Make the request for the runtime; also return whether it has tools."""
     choice = options.get("tool_choice", "auto")
     tools = [tool["function"] for tool in options.get("tools") or () if choice != "none"]
     if isinstance(choice, dict):
@@ -125,7 +125,7 @@ def _prepare_request(options: dict[str, Any], runtime: Runtime) -> tuple[dict[st
 
 
 async def _stream_events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterator[Event]:
-    """Yield the events of an answer, produced in a thread that stops when nobody reads them."""
+    """Yield the events of an answer from a thread that stops when the iterator is closed."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
     closed = threading.Event()
@@ -158,7 +158,6 @@ async def _stream_events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterato
 
 
 async def _collect_completion(events: AsyncIterator[Event], *, with_tools: bool) -> Event:
-    """Collect one completion from all its events."""
     text, finish, last = "", "stop", Event()
     async for last in events:
         for choice in last["choices"]:
@@ -172,7 +171,7 @@ async def _collect_completion(events: AsyncIterator[Event], *, with_tools: bool)
 
 
 async def _stream_turn(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """Yield the events of a turn with tools as a server sends them: its answer as it is written, or its tool call."""
+    """Convert the events of a turn with tools to those of a server: the answer piece by piece, or the tool call."""
     turn, text, said, last = TurnText(), "", "", Event()
     finish = "stop"
     async for last in events:
@@ -187,6 +186,6 @@ async def _stream_turn(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
     if message.get("tool_calls"):
         finish = "tool_calls"
     else:
-        whole = message["content"]  # of an answer that was cut off, as JSON has it: then no more is to be said
+        whole = message["content"]  # of a cut-off answer still in JSON escapes: then nothing is left to send
         message["content"] = whole[len(said) :] if whole.startswith(said) else ""
     yield {**last, "choices": [{"index": 0, "finish_reason": finish, "delta": message}]}

@@ -1,4 +1,4 @@
-"""Addresses of collections that are kept as Lance datasets: a folder (lance://…) or object storage (s3://bucket/…)."""
+"""Addresses of collections as Lance datasets: a folder (lance://…) or object storage (s3://bucket/…)."""
 
 import os
 import posixpath
@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from clew.core.errors import SettingsError
 
 FOLDER = "lance"
-_SERVER_OPTIONS = {  # how the object store names an endpoint or account, in the address and in the environment
+_SERVER_OPTIONS = {  # options for an endpoint or account, in the address or the environment
     "s3": ("aws_endpoint_url", "aws_endpoint", "endpoint_url", "endpoint"),
     "az": ("azure_storage_endpoint", "azure_endpoint", "endpoint", "azure_storage_account_name", "account_name"),
 }
@@ -18,19 +18,19 @@ _SERVER_OPTIONS = {  # how the object store names an endpoint or account, in the
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where datasets are: the root of their paths, and the options of the object store, which may hold secrets."""
+    """The root of datasets, and the options of the object store, which may contain secrets."""
 
     root: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def place(self) -> str:
-        """The root, for messages: no option is in it."""
+        """The root, for messages, without options."""
         return self.root
 
     @property
     def identity(self) -> str:
-        """The same text for every way to write the address; another for another endpoint or account."""
+        """A normalised address, the same for every spelling, but different for another endpoint or account."""
         scheme, mark, path = self.root.partition("://")
         if not mark:
             return self.root
@@ -40,15 +40,15 @@ class Address:
         return f"{scheme}://{posixpath.normpath(path)}" + (f" at {server}" if server else "")
 
     def join(self, *names: str) -> str:
-        """Join the root and what is below it to an address."""
+        """Append names to the root."""
         return "/".join((self.root, *names))
 
 
 def parse_address(address: str) -> Address:
-    """Parse the address of `lance:///folder` or `s3://bucket/prefix`; SettingsError if it names nothing.
+    """Parse an address, `lance:///folder` or `s3://bucket/prefix`; SettingsError if it names nothing.
 
-    What stands after `?` are options of the object store (`endpoint`, `region`, `allow_http` …); keys are better given
-    by the environment, as the object store reads them there.
+    After `?` come options of the object store (`endpoint`, `region`, `allow_http` …). Better give keys in the
+    environment, where the object store finds them.
     """
     parts = urlsplit(address)
     if parts.scheme == FOLDER:
@@ -57,7 +57,7 @@ def parse_address(address: str) -> Address:
             raise SettingsError("lance:// names no folder; give lance:///folder or lance://folder")
         try:
             return Address(str(Path(path).expanduser().resolve()))
-        except (OSError, RuntimeError) as error:  # a link to itself; the home folder of nobody
+        except (OSError, RuntimeError) as error:  # a circular link, or the home of an unknown user
             raise SettingsError(f"{FOLDER}://{path} is no folder ({error}); give lance:///folder") from error
     if not parts.netloc:
         raise SettingsError(f"{parts.scheme}:// names no bucket; give {parts.scheme}://bucket/prefix")

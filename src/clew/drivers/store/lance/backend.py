@@ -1,4 +1,4 @@
-"""The Lance backend: one collection as a dataset of rows, in a folder or in object storage, for readers anywhere."""
+"""The Lance backend: one collection as a dataset of rows, in a folder or in object storage."""
 
 import json
 import time
@@ -37,17 +37,17 @@ NAMED = (  # kinds of values
     *("jobs", "sessions", "claims", "calibration", "erasing"),
     *("tuned", "evaluations", "feedback", "keys"),
 )
-_NAMES = "collections.lance"  # which collections there are: an object store has no folders to list
+_NAMES = "collections.lance"  # the list of collections: an object store has no folders to list
 
 
-MAX_CLEANINGS = 20  # of files that others change meanwhile
-_OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # what belongs to the last version
+MAX_CLEANINGS = 20  # attempts while others change the files
+_OF_CONTENT = ("jobs", "claims", "calibration", "erasing")  # read-only when a past version is open
 
 
 class LanceBackend(BaseBackend):
     """One collection; see `Backend`. Several threads, programs and machines may use it at once.
 
-    With `config.as_of` it shows the version of that time, and only reads.
+    With `config.as_of` it shows the version of that time, read-only.
     """
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig = DEFAULTS) -> None:
@@ -70,7 +70,7 @@ class LanceBackend(BaseBackend):
         return LanceNamed(table)
 
     def _open(self) -> None:
-        """Create the collection if it is missing; StoreMismatch if it was filled by another model."""
+        """Create the collection if it is missing; StoreMismatch if another model filled it."""
         if not self._table.exists():
             if self._as_of is not None:
                 raise NotFound(f"{self.place} is not there, so it has no versions")
@@ -87,14 +87,14 @@ class LanceBackend(BaseBackend):
     # -- reads
 
     def head(self) -> LanceHead:
-        """Return what is said of the whole; ModelSwitched if the vectors are of another model by now."""
+        """Return the head; ModelSwitched if the collection has another model now."""
         head = self._read_latest().head
         self._check_model(head)
         return head
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[LanceSnapshot]:
-        """Read the last version; where the one of a head is in memory, that one."""
+        """Open the last version, or the one of a head if that is in memory."""
         yield self._read_latest() if since is None else self._read_since(since)
 
     def _read_since(self, head: Head) -> LanceSnapshot:
@@ -103,7 +103,7 @@ class LanceBackend(BaseBackend):
         return known if known is not None and known.head.version == head.version else self._read_latest()
 
     def _read_latest(self) -> LanceSnapshot:
-        """Read the last version, or the one that the collection was opened as of."""
+        """Read the last version, or the one of `as_of`."""
         dataset = self._table.latest()
         with self._lock, translate_errors(self.place):
             known = self._snapshot
@@ -120,14 +120,13 @@ class LanceBackend(BaseBackend):
     # -- changes
 
     def _check_writable(self) -> None:
-        """Raise ReadOnlyStore if this is a version of the past."""
         if self._as_of is not None:
             raise ReadOnlyStore(f"{self.place} is opened as of {self._as_of.isoformat()}, and the past stays as it is")
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """Run a transaction; it is decided again if others were faster, and waits for an erasure."""
+        """Run a transaction, waiting for an erasure, and retrying it if others commit first."""
         result = self._write(decide, is_change=is_change)
-        with suppress(OSError, RuntimeError):  # the write is done, and the next one joins them
+        with suppress(OSError, RuntimeError):  # the write is done, and the next one will join them
             indexes.join_small_fragments(self._table.copy())
         return result
 
@@ -149,11 +148,11 @@ class LanceBackend(BaseBackend):
         return self._table.run(attempt)
 
     def named(self, kind: str) -> LanceNamed:
-        """Return the values of a kind."""
+        """Return the named values of a kind."""
         return self._named[kind]
 
     def swap_vectors(self, change: int) -> bool:
-        """Write all rows with the staged vectors in place of those in use, which are then the staged ones."""
+        """Rewrite all rows with the active and staged vectors swapped."""
         self._check_writable()
         while (snapshot := self._read_latest()).head.paused > time.time():
             time.sleep(PAUSE)
@@ -185,7 +184,7 @@ class LanceBackend(BaseBackend):
             return self._table.replace(snapshot.dataset, reader, schema)
 
     def reopen(self, embedder: Embedder) -> "LanceBackend":
-        """Open the same collection for the model that it has by now."""
+        """Open the same collection for the model that it was switched to."""
         head = self._read_latest().head
         check_model_in_use(self.place, embedder, head.embedder, head.dim)
         name, dim = embedder.name, embedder.dim
@@ -194,8 +193,8 @@ class LanceBackend(BaseBackend):
     # -- upkeep
 
     def compact(self) -> Purge:
-        """Write the fragments that have deleted rows anew, and remove all older versions and the indexes."""
-        self._write(_pause, is_change=False, is_eraser=True)  # whoever began before is refused, the others wait
+        """Rewrite the fragments with deleted rows, and remove all older versions and the indexes."""
+        self._write(_pause, is_change=False, is_eraser=True)  # earlier transactions are rejected, later ones wait
         try:
             return self._clean()
         finally:
@@ -216,17 +215,14 @@ class LanceBackend(BaseBackend):
         return Purge(("fragments with deleted rows: written again; indexes and all older versions: removed",))
 
     def notes(self) -> list[str]:
-        """Return what is beyond the reach of the datasets."""
+        """Describe what an erasure of the datasets cannot reach."""
         return [
             "backups, copies of the bucket, versions that the object store itself keeps, and exports are their "
             "owners': they keep what was erased until they are removed"
         ]
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Join fragments and make the indexes that are due, and return; what was put is stored anyway.
-
-        Not `with_graph`, that of the vectors is not made.
-        """
+        """Join fragments and build the indexes that are due; without `with_graph`, not the vector index."""
         if self._as_of is not None:
             return
         keep, exact_below = timedelta(days=self._config.keep_versions), self._config.exact_below
@@ -234,9 +230,9 @@ class LanceBackend(BaseBackend):
             indexes.keep_up(self._table, self._read_latest().head, exact_below, keep, vectors=with_graph)
 
     def maintain(self) -> list[str]:
-        """Join fragments, keep up the indexes and remove old versions; return what was done.
+        """Join fragments, update the indexes and remove old versions; describe what was done.
 
-        An index of vectors whose partitions have grown fourfold is made anew. Others search and write meanwhile.
+        A vector index whose partitions have grown fourfold is rebuilt. Others can search and write meanwhile.
         """
         if self._as_of is not None:
             return []
@@ -255,7 +251,7 @@ class LanceBackend(BaseBackend):
         return [*done, f"indexes kept up: {', '.join(names)}"] if names else done
 
     def describe(self) -> tuple[str, int]:
-        """Return the kind of the index that searches, and the bytes of this version."""
+        """Return the kind of the search index, and the bytes of this version."""
         snapshot = self._read_latest()
         with translate_errors(self.place):
             size = measure_bytes(snapshot.dataset)
@@ -269,14 +265,14 @@ class LanceBackend(BaseBackend):
         return frozenset(json.loads(facets))
 
     def close(self) -> None:
-        """Let go of all datasets."""
+        """Release all datasets."""
         self._table.close()
         for each in self._named.values():
             each.close()
 
 
 def _make_change(snapshot: LanceSnapshot, tx: Transaction, *, is_change: bool) -> Change | None:
-    """Make the change that a transaction decided; DriverFailed if the id of an added row is taken."""
+    """Make the change of a transaction; DriverFailed if the id of an added row is taken."""
     head = tx.finish(is_change=is_change)
     if head is None:
         return None
@@ -304,18 +300,18 @@ open_store = make_opener(LanceBackend)
 
 
 def open_names(address: Address) -> LanceNamed:
-    """Open the names of the collections below an address."""
+    """Open the list of collections below an address."""
     return LanceNamed(Table(address.join(_NAMES), address.place, address.options))
 
 
 def open_table(address: Address, collection: str, name: str = "content") -> Table:
-    """Open the dataset of a collection, or one beside it."""
+    """Open the content dataset of a collection, or one of its other datasets."""
     place = f"collection {collection!r} in {address.place}"
     return Table(address.join(collection, f"{name}.lance"), place, address.options)
 
 
 def read_stored_embedder_name(url: str, collection: str, as_of: str = "") -> str | None:
-    """Read the name of the embedder that a collection has, or had at a time; None if there is no such collection."""
+    """Read the name of a collection's embedder, now or at a time; None if there is no such collection."""
     table = open_table(parse_address(url), collection)
     if not table.exists():
         return None
@@ -348,12 +344,12 @@ def _read_record(table: Table, name: str) -> CollectionRecord | None:
 
 
 def measure_bytes(dataset: Any) -> int:
-    """Measure the size of the files of the last version, as far as Lance knows it."""
+    """Add up the known sizes of the files of a version."""
     return sum(file.file_size_bytes or 0 for each in dataset.get_fragments() for file in each.metadata.files)
 
 
 def drop_collection(url: str, name: str) -> CollectionRecord:
-    """Remove a collection with everything beside it; return what it was, or NotFound."""
+    """Remove a collection with all its datasets; return its last record, or raise NotFound."""
     address = parse_address(url)
     known = {record.name: record for record in list_collections(url)}
     if name not in known:

@@ -1,4 +1,4 @@
-"""Errors of Lance as those of Clew."""
+"""Errors of Lance as DriverFailed with advice."""
 
 import re
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ _FULL = ("no space left", "storage full", "quota exceeded", "file too large")
 _READ_ONLY = ("read-only file system", "permission denied", "os error 13")
 
 _CONFLICT = ("conflict", "preempted")
-_BESIDE = re.compile(r"\w+://[^\s\"'<>]+|\bin [\d.]+\w+|, /home/\S+")  # addresses, times, places in its source
+_BESIDE = re.compile(r"\w+://[^\s\"'<>]+|\bin [\d.]+\w+|, /home/\S+")  # addresses, times, source locations
 
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
-    """Turn what Lance raises into a DriverFailed that says what to do; errors of Clew pass."""
+    """Turn exceptions of Lance into a DriverFailed with advice; pass errors of Clew."""
     try:
         yield
     except ClewError:
@@ -31,14 +31,14 @@ def translate_errors(place: str) -> Iterator[None]:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Return whether Lance refused a commit because others made theirs first."""
+    """Return whether Lance rejected a commit because another one came first."""
     return any(each in str(error).lower() for each in _CONFLICT)
 
 
 def explain_error(place: str, error: BaseException) -> DriverFailed:
-    """Explain an error as one of Clew, by its text: Lance has few types of errors."""
+    """Convert an error of Lance by its text, since Lance has few error types."""
     text = str(error)
-    lower = _BESIDE.sub("", text.lower())  # a name or a number of those says nothing of the error
+    lower = _BESIDE.sub("", text.lower())  # names and numbers in these say nothing about the error
     if _HTTP in lower and "http://" in text:
         return DriverFailed(f"{place}: an endpoint of http:// needs allow_http=true after `?`, or AWS_ALLOW_HTTP=true")
     if any(each in lower for each in _NO_KEYS):
@@ -62,6 +62,6 @@ def explain_error(place: str, error: BaseException) -> DriverFailed:
 
 
 def _shorten(text: str) -> str:
-    """Return the first line, without the place in the source of Lance that follows it."""
+    """Return the first line without the source location at its end."""
     line = text.split("\n", 1)[0]
     return line.split(", /home/", 1)[0].split(", rust/", 1)[0][:300]

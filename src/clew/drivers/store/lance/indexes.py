@@ -1,4 +1,4 @@
-"""Upkeep of a collection: fragments are joined, indexes of a large one follow the rows, old versions are removed."""
+"""Upkeep of a collection: join fragments, update the indexes of a large one, remove old versions."""
 
 import math
 import os
@@ -21,28 +21,28 @@ SCALAR_INDEXES: Mapping[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]
     "facets": ("facets", "LABEL_LIST"),
     "terms": ("terms", "LABEL_LIST"),
 }
-MIN_TRAINING = 256  # vectors, below which no partition can be learnt
-MAX_FRAGMENTS = 24  # small ones, before a writer joins them
-SMALL = 1024  # rows of a fragment that is small
-ROWS = 1 << 20  # of a fragment
-PARTITION = 4096  # vectors
-MAX_PARTITION_GROWTH = 4  # of the partitions of the index of vectors, above which they are learnt anew
-os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # the statistics of an index need none
+MIN_TRAINING = 256  # vectors needed to train partitions
+MAX_FRAGMENTS = 24  # small fragments before a writer joins them
+SMALL = 1024  # rows; a fragment with fewer is small
+ROWS = 1 << 20  # target size of a fragment
+PARTITION = 4096  # vectors per partition
+MAX_PARTITION_GROWTH = 4  # retrain the partitions of the vector index when this many times as many are needed
+os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")  # not needed in the statistics of an index
 
 
 def has_index(dataset: Any, name: str) -> bool:
-    """Return whether a version has an index of that name."""
+    """Return whether a version has an index with this name."""
     return any(index.name == name for index in dataset.describe_indices())
 
 
 def join_small_fragments(dataset: Any) -> None:
-    """Join the fragments of single documents now and then, so that a read does not have to open hundreds."""
+    """Join small fragments once there are too many, so that a read need not open hundreds."""
     if sum(each.metadata.num_rows < SMALL for each in dataset.get_fragments()) > MAX_FRAGMENTS:
         join_fragments(dataset, SMALL)
 
 
 def join_fragments(dataset: Any, rows: int = ROWS, *, all_deletions: bool = False) -> bool:
-    """Join fragments of fewer rows; False if others changed them meanwhile, who will do it then."""
+    """Join fragments with fewer than `rows` rows; return False if others changed them meanwhile."""
     try:
         threshold = 0.0 if all_deletions else 0.1
         dataset.optimize.compact_files(target_rows_per_fragment=rows, materialize_deletions_threshold=threshold)
@@ -54,9 +54,9 @@ def join_fragments(dataset: Any, rows: int = ROWS, *, all_deletions: bool = Fals
 
 
 def keep_up(table: Table, head: LanceHead, exact_below: int, keep: timedelta, *, vectors: bool) -> None:
-    """Join fragments, make the indexes that a large collection lacks or add to them what is new, clean versions.
+    """Remove old versions, join fragments, and create or update the indexes of a large collection.
 
-    Without `vectors`, theirs is not made.
+    vectors: Whether to create the vector index.
     """
     dataset = table.copy()
     if head.paused > time.time():
@@ -86,7 +86,7 @@ def _make_first_vector_index(dataset: Any, head: LanceHead) -> None:
 
 
 def _make_vector_index(dataset: Any, head: LanceHead) -> None:
-    """Make the index of vectors: partitions, and in each the vectors in about an eighth of their size."""
+    """Create the vector index (IVF-PQ): partitions with vectors compressed by product quantisation."""
     widths = [each for each in (8, 4, 2, 1) if head.dim % each == 0]
     dataset.create_index(
         "vector",
@@ -100,13 +100,13 @@ def _make_vector_index(dataset: Any, head: LanceHead) -> None:
 
 
 def _is_older(dataset: Any, keep: timedelta) -> bool:
-    """Return whether a version is kept that is older than that."""
+    """Return whether the dataset has a version older than `keep`."""
     first = min(each["timestamp"] for each in dataset.versions())
     return bool(first.astimezone(UTC) < datetime.now(UTC) - max(keep, KEPT))
 
 
 def learn_partitions(dataset: Any, head: LanceHead) -> list[str]:
-    """Make the index of vectors anew if the collection has outgrown it; return what was done."""
+    """Rebuild the vector index if the collection has outgrown it; describe what was done."""
     if not has_index(dataset, VECTOR_INDEX):
         return []
     parts = dataset.stats.index_stats(VECTOR_INDEX)["indices"]

@@ -1,7 +1,7 @@
-"""The columns of a collection: one dataset holds its head and all kinds of rows.
+"""The columns of a collection: one dataset with its head and all kinds of rows.
 
-So a document changes in one commit of Lance, whole, with all that belongs to it. Columns that a kind of row has no use
-for are null, which costs next to nothing.
+So one commit of Lance changes a document atomically with all its rows. Unused columns of a kind of row are null, which
+costs next to nothing.
 """
 
 import json
@@ -17,7 +17,7 @@ from clew.core.types import Matrix
 from clew.drivers.store.backend import COLUMNS, STAGED, Head, Row
 from clew.drivers.store.checks import other_format_error
 
-HEAD: Final = 0  # the kind of the row that every commit replaces
+HEAD: Final = 0  # the kind of the head's row, which every commit replaces
 FORMAT: Final = 4  # of the columns
 ARRAYS: Final = ("facets", "terms", "counts", "vector", "staged")
 _NUMBERS: Final = frozenset(  # all others are texts
@@ -33,7 +33,7 @@ SCALARS: Final = (
 
 
 def make_schema(head: Head) -> pa.Schema:
-    """Make the columns for the vectors of a collection; those of another model are of any width."""
+    """Make the schema for the vectors of a collection; staged vectors may have any dimension."""
     width = pa.float16() if isinstance(head, LanceHead) and head.is_half else pa.float32()
     arrays = (pa.list_(pa.string()), pa.list_(pa.int64()), pa.list_(pa.uint16()), pa.list_(width, head.dim))
     return pa.schema(
@@ -50,7 +50,7 @@ def _get_type(name: str) -> pa.DataType:
 
 
 def make_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Make the table that is written from rows; terms, counts and vectors are arrays, facets JSON or a set."""
+    """Make a table from rows; terms, counts and vectors are arrays, facets a JSON list or a set."""
     columns: list[pa.Array] = []
     for column in schema:
         if column.name == "vector":
@@ -72,7 +72,6 @@ def _sort_facets(facets: Any) -> list[str] | None:
 
 
 def _make_vector_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Make a column of this type from vectors, some of them None."""
     dim, form = kind.list_size, kind.value_type.to_pandas_dtype()
     empty = np.zeros(dim, form)
     flat = np.concatenate([empty if value is None else value for value in values]) if values else empty[:0]
@@ -88,7 +87,7 @@ def read_vector_column(column: Any, dim: int) -> Matrix:
 
 
 def read_rows(table: Any, dim: int) -> list[Row]:
-    """Read the rows of a table or batch of Lance; terms, counts and vectors become arrays, facets a set."""
+    """Read the rows of a table or batch; terms, counts and vectors become arrays, facets a set."""
     names = table.schema.names
     rows: list[Row] = table.select([name for name in names if name not in ARRAYS]).to_pylist()
     for name in (name for name in names if name in ARRAYS):
@@ -115,13 +114,13 @@ def _read_arrays(column: Any, name: str, dim: int) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class LanceHead(Head):
-    """The head of a collection in Lance; its row is replaced by every commit."""
+    """The head of a collection in Lance; every commit replaces its row."""
 
     created: str = ""
     erased: str = ""  # when an erasure removed older versions
     paused: float = 0.0  # until when writers wait for an erasure, in seconds since 1970
     format: int = FORMAT
-    is_half: bool = False  # vectors are kept in half precision
+    is_half: bool = False  # whether vectors are stored in half precision
 
     def to_row(self) -> Row:
         """Write the head as a row."""
@@ -129,7 +128,7 @@ class LanceHead(Head):
 
 
 def parse_head(text: str, place: str, version: int) -> LanceHead:
-    """Parse the head of its row's text; StoreMismatch if another version of Clew wrote it."""
+    """Parse the head from the text of its row; StoreMismatch if another version of Clew wrote it."""
     columns = json.loads(text)
     if columns["format"] != FORMAT:
         raise other_format_error(place, columns["format"], FORMAT)

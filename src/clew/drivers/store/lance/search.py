@@ -1,4 +1,4 @@
-"""Searches in a version of a collection: by vectors and by words, in memory if it is small, else by scans of Lance."""
+"""Searches in a version of a collection by vectors and words: in memory if it is small, else with scans of Lance."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,15 +19,15 @@ from clew.drivers.store.lance.schema import read_vector_column
 from clew.drivers.store.lance.snapshot import LanceSnapshot, to_sql
 from clew.drivers.store.scan import SIGNALS, SLACK, ScanIndex, Signals, rank_matching, rank_nearest, select_candidates
 
-MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
-DEFAULT_PROBES = 50  # partitions of the index that are searched
-MAX_COUNTS = 100_000  # terms whose number of chunks is kept
+MIN_CANDIDATES = 200  # from the approximate index, so that ties are ordered by id
+DEFAULT_PROBES = 50  # partitions of the index to search
+MAX_COUNTS = 100_000  # terms with cached document frequencies
 
 
 class LanceIndex(ScanIndex):
     """Searches of a collection; see `clew.drivers.store.backend.Index`.
 
-    get_snapshot: Gives the collection at least as of a head.
+    get_snapshot: Returns a snapshot that is at least as new as a head.
     """
 
     def __init__(self, place: str, get_snapshot: Callable[[Head], LanceSnapshot]) -> None:
@@ -47,7 +47,7 @@ class LanceIndex(ScanIndex):
         return [(found.rows[at], score) for at, score in best]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """Find the k documents whose own vector is nearest, with the cosine."""
+        """Find the k documents with the nearest summary vector, and the cosines."""
         with self._open(head) as snapshot:
             found, best = _find_nearest(snapshot, vector, k, select(DOCUMENT, expand_document_filter(where)))
         return [(found.ids[at], score) for at, score in best]
@@ -65,7 +65,7 @@ class LanceIndex(ScanIndex):
         return [(row, score) for row, _, score in best]
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """Count the chunks that have each of the terms."""
+        """Count, for each term, the chunks that have it."""
         with self._open(head) as snapshot:
             counts = _count_having(snapshot, hashes)
         return counts if at_most is None else [min(count, at_most) for count in counts]
@@ -73,14 +73,14 @@ class LanceIndex(ScanIndex):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows with their vectors, each an entry of every list."""
+    """Row numbers, ids and vectors, in parallel lists."""
 
     rows: list[int]
     ids: list[str]
     vectors: NDArray[np.float32]
 
     def keep(self, vector: Vector, k: int) -> "_Found":
-        """Keep those that may be among the k nearest."""
+        """Keep the rows that may be among the k nearest."""
         places = select_candidates(self.vectors @ vector, k, SLACK).tolist()
         rows, ids = ([each[place] for place in places] for each in (self.rows, self.ids))
         return _Found(rows, ids, self.vectors[places])
@@ -89,7 +89,7 @@ class _Found:
 def _find_nearest(
     snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select, effort: Effort = USUAL
 ) -> tuple[_Found, list[tuple[int, float]]]:
-    """Find rows that are meant, and the places and scores of the k of greatest cosine, best first."""
+    """Find selected rows, and the places and scores of the k of greatest cosine, best first."""
     if wanted.is_empty:
         found = _make_none(snapshot)
     elif snapshot.segments is not None:
@@ -122,7 +122,7 @@ def _collect_vectors(snapshot: LanceSnapshot, wanted: Select) -> _Found:
 
 
 def _search_index(snapshot: LanceSnapshot, vector: Vector, candidates: int, wanted: Select) -> _Found:
-    """Search the index of Lance for the nearest, with exact vectors; rows that it lacks yet are searched too."""
+    """Search the index of Lance, and rows that it lacks yet, for the nearest; return them with exact vectors."""
     table = snapshot.dataset.to_table(
         columns=["row", "doc", "id", "vector", "_distance"],
         filter=to_sql(wanted),
@@ -139,7 +139,7 @@ def _read_found(snapshot: LanceSnapshot, table: Any) -> _Found:
 
 
 def _scan_vectors(snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select) -> _Found:
-    """Scan every row that is meant for all that may be among the k nearest."""
+    """Scan all selected rows for those that may be among the k nearest."""
     found = _make_none(snapshot)
     sql = f"{to_sql(wanted)} AND vector IS NOT NULL"
     for batch in snapshot.dataset.to_batches(columns=["row", "doc", "id", "vector"], filter=sql):
@@ -152,7 +152,6 @@ def _scan_vectors(snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Selec
 
 
 def _count_having(snapshot: LanceSnapshot, hashes: Hashes) -> list[int]:
-    """Count the chunks that each term is in."""
     if snapshot.segments is not None:
         signals = [segment.signals for segment in snapshot.segments.values()]
         return [sum(int(np.count_nonzero(each.hashes == term)) for each in signals) for term in hashes]
@@ -166,7 +165,7 @@ def _count_having(snapshot: LanceSnapshot, hashes: Hashes) -> list[int]:
 
 
 def _keep_counts(snapshot: LanceSnapshot, counted: Mapping[int, int]) -> None:
-    """Keep in how many chunks terms are: a search and what follows it ask for the same."""
+    """Cache document frequencies: a search and its follow-up requests need the same."""
     if len(snapshot.having) > MAX_COUNTS:
         snapshot.having.clear()
     snapshot.having.update(counted)
@@ -177,7 +176,7 @@ def _having_any(hashes: Sequence[int]) -> str:
 
 
 def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
-    """Read the signals of all chunks that have any of the terms, and perhaps of others."""
+    """Read the signals of all chunks with any of the terms, and perhaps of others."""
     if snapshot.segments is not None:
         yield from (segment.signals for segment in snapshot.segments.values())
         return
@@ -195,7 +194,7 @@ def _read_signals(snapshot: LanceSnapshot, hashes: Hashes) -> Iterator[Signals]:
 
 
 def _find_admitted(snapshot: LanceSnapshot, hashes: Hashes, wanted: Select) -> list[int]:
-    """Find the rows of the chunks that a filter admits, among those that have any of the terms."""
+    """Find the rows of the admitted chunks, at least those with any of the terms."""
     if snapshot.segments is not None:
         return [row for (row,) in snapshot.find(wanted, ("row",))]
     sql = f"{to_sql(wanted)} AND {_having_any(hashes.tolist())}"

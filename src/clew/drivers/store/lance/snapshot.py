@@ -1,4 +1,4 @@
-"""A collection as of one version: its head, and the rows that are asked for, from memory or by a scan of Lance."""
+"""A snapshot of one version: the head, and queries for rows from memory or by a scan of Lance."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -24,19 +24,19 @@ from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, pa
 from clew.drivers.store.rows import RECORD
 from clew.drivers.store.scan import SIGNALS, Signals, make_signals
 
-MAX_VALUES = 1000  # of one condition of a scan
-MAX_OWNERS = 10_000  # chunks whose document is kept
+MAX_VALUES = 1000  # per condition of a scan
+MAX_OWNERS = 10_000  # chunks whose document is cached
 ChunkVectors = tuple[list[int], list[str], Matrix]  # rows, ids and vectors
 _INDEXED = ("id", "row", "doc", "n", "block", "message", "parent", "awaits", "channel", "pending")
-HELD = ("kind", "piece", *_INDEXED)  # columns of a collection with threads that are held in memory, to find rows by
-MAX_HELD = 100_000  # chunks of a collection of which they are
-MAX_TAKEN = 5000  # rows that are read by their addresses; more are scanned
+HELD = ("kind", "piece", *_INDEXED)  # columns to hold in memory for finding rows, in a collection with threads …
+MAX_HELD = 100_000  # … of at most this many chunks
+MAX_TAKEN = 5000  # rows to read by address; more are scanned
 _OF_MESSAGE = {"n", "message", "parent"}
 _COMPARE = {"<": pc.less, ">": pc.greater}
 
 
 class Segment:
-    """The rows of a fragment: all that it was written with, and which of them are not deleted."""
+    """All rows of a fragment in memory, and the addresses of those that are not deleted."""
 
     def __init__(self, fragment: Any, dim: int) -> None:
         self._dim = dim
@@ -51,7 +51,7 @@ class Segment:
         self._signals: tuple[Signals, ChunkVectors] | None = None
 
     def without_deleted(self, fragment: Any) -> "Segment":
-        """Return the segment with the rows that are still there."""
+        """Return the segment with the rows that remain in a newer version of the fragment."""
         other = object.__new__(Segment)
         other.__dict__.update(self.__dict__)
         addresses = fragment.to_table(columns=[], with_row_address=True)["_rowaddr"]
@@ -59,7 +59,7 @@ class Segment:
         return other
 
     def find(self, wanted: Select) -> Iterator[Row]:
-        """Find the rows that are meant; the first ones where they are found in the order that is asked for."""
+        """Find the selected rows; apply the limit if they are found in the requested order."""
         choices = [
             [row for value in set(given) for row in self._by[name].get(value, ())]
             for name, op, given in wanted.where
@@ -78,7 +78,7 @@ class Segment:
                 yield row
 
     def _list_in_order(self, wanted: Select) -> Iterator[Row]:
-        """List rows by the column that they are ordered by, without those that come before the first that is meant."""
+        """Yield rows sorted by the `order` column, skipping those excluded by a ">" condition on it."""
         name = wanted.order.removeprefix("-")
         keys = self._keys.get(name) or self._keys.setdefault(name, sorted(self._by[name]))
         after = [bisect_right(keys, given) for column, op, given in wanted.where if (column, op) == (name, ">")]
@@ -88,12 +88,12 @@ class Segment:
 
     @property
     def signals(self) -> Signals:
-        """The terms of the chunks that are still there."""
+        """The terms of the chunks that are not deleted."""
         return self._load()[0]
 
     @property
     def vectors(self) -> ChunkVectors:
-        """The vectors of the chunks that are still there and have one."""
+        """The vectors of the chunks that are not deleted or pending."""
         return self._load()[1]
 
     def _load(self) -> tuple[Signals, ChunkVectors]:
@@ -114,9 +114,9 @@ def _admits_row(row: Mapping[str, Any], alternatives: Sequence[Condition]) -> bo
 
 @dataclass(frozen=True, slots=True)
 class LanceSnapshot:
-    """A version of the dataset; of a small one all rows are in memory (`segments`).
+    """A version of the dataset; a small one has all rows in memory (`segments`).
 
-    model: The one whose vectors may be read; "" for any.
+    model: The model whose vectors may be read; "" for any.
     """
 
     dataset: lance.LanceDataset
@@ -125,13 +125,13 @@ class LanceSnapshot:
     address: int  # of the row of the head
     segments: Mapping[tuple[str, str], Segment] | None
     model: str = ""
-    having: dict[int, int] = field(default_factory=dict, compare=False)  # chunks that have a term, as far as counted
-    owners: dict[int, int] = field(default_factory=dict, compare=False)  # the documents of chunks that were found
+    having: dict[int, int] = field(default_factory=dict, compare=False)  # cached document frequencies of terms
+    owners: dict[int, int] = field(default_factory=dict, compare=False)  # cached documents of found chunks
     ahead: dict[int, Row] = field(default_factory=dict, compare=False)  # documents that were read with their chunks
-    held: dict[str, pa.Table] = field(default_factory=dict, compare=False)  # HELD of fragments by file, "": of all
+    held: dict[str, pa.Table] = field(default_factory=dict, compare=False)  # HELD columns by fragment file; "": all
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """Find the columns of the rows that are meant; `_rowaddr` is the address."""
+        """Find columns of the selected rows; `_rowaddr` is the address."""
         if wanted.is_empty:
             return []
         if "vector" in columns and self.model not in ("", self.head.embedder):
@@ -159,14 +159,14 @@ class LanceSnapshot:
         return wanted.arrange(row for part in parts for row in self._scan(to_sql(part), names))
 
     def _find_held(self, wanted: Select, names: Sequence[str]) -> list[Row] | None:
-        """Find rows in memory as far as that has the columns of the conditions; None if not.
+        """Find rows with the HELD columns in memory; None if the query needs other columns, or too many rows.
 
-        A message is found by many reads, each of which would scan what no index of Lance has yet. What is held of a
-        fragment stays right: the file does not change, and of rows that were deleted since none is read.
+        Work on messages needs many reads, each of which would scan the rows that no index of Lance has yet. The held
+        columns of a fragment stay valid: its file does not change, and reads skip rows deleted since.
         """
         order = wanted.order.removeprefix("-")
         by = {name for name, _, _ in wanted.where}
-        is_held = self.head.chunks <= MAX_HELD and (self.held or by & _OF_MESSAGE)  # a search needs nothing of it
+        is_held = self.head.chunks <= MAX_HELD and (self.held or by & _OF_MESSAGE)  # searches alone do not need it
         if (
             not is_held
             or not by
@@ -190,7 +190,7 @@ class LanceSnapshot:
         return [row for row in rows if not filtered or _admits_row(row, wanted.alternatives or ())][: wanted.limit]
 
     def _hold(self) -> pa.Table:
-        """Hold HELD of all fragments; only those are read that an earlier version did not have."""
+        """Load the HELD columns of all fragments, reading only those that the earlier version lacked."""
         whole = self.held.get("")
         if whole is None:
             fragments = {each.metadata.files[0].path: each for each in self.dataset.get_fragments()}
@@ -200,7 +200,7 @@ class LanceSnapshot:
         return whole
 
     def _find_hits(self, kind: int, numbers: Collection[int], columns: Sequence[str]) -> list[Row] | None:
-        """Read the chunks that a search found, in one scan with their documents, and return these; None for others."""
+        """Read the chunks that a search found, in one scan with their documents; None if the documents are unknown."""
         rows = set(numbers)
         if kind == DOCUMENT and set(columns) <= set(RECORD):
             known = [self.ahead.get(row) for row in rows]
@@ -214,7 +214,7 @@ class LanceSnapshot:
         return [row for row in found if row["kind"] == CHUNK and row["row"] in rows]
 
     def note_owners(self, rows: Sequence[int], docs: Sequence[int]) -> None:
-        """Keep the documents of chunks that a search has found: they are read with them."""
+        """Remember the documents of found chunks, to read them together."""
         if len(self.owners) > MAX_OWNERS:
             self.owners.clear()
         self.owners.update(zip(rows, docs, strict=True))
@@ -227,13 +227,12 @@ class LanceSnapshot:
             return read_rows(table, self.head.dim)
 
     def scan_batches(self, sql: str, columns: Sequence[str]) -> Iterator[list[Row]]:
-        """Yield the rows that a condition admits, a batch at a time, from the dataset itself."""
+        """Yield the rows that fulfil an SQL condition in batches, from the dataset."""
         for batch in self.dataset.to_batches(columns=list(columns), filter=sql):
             yield read_rows(batch, self.head.dim)
 
 
 def _filter(table: pa.Table, wanted: Select) -> pa.Table:
-    """Filter the rows for which the conditions hold."""
     mask = pc.equal(table["kind"], wanted.kind)
     for name, op, given in wanted.where:
         values = table[name]
@@ -243,7 +242,7 @@ def _filter(table: pa.Table, wanted: Select) -> pa.Table:
 
 
 def to_sql(wanted: Select) -> str:
-    """Write the conditions as Lance reads them."""
+    """Write the conditions as a filter for Lance."""
     parts = [f"kind = {wanted.kind}", *(_compare(*each) for each in wanted.where)]
     if wanted.is_filtered:
         alternatives = [f"({_condition_to_sql(each)})" for each in wanted.alternatives or ()]
@@ -252,7 +251,6 @@ def to_sql(wanted: Select) -> str:
 
 
 def _quote(value: Any) -> str:
-    """Quote a value as a literal of SQL."""
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
@@ -277,7 +275,7 @@ def _has_any(group: Collection[str]) -> str:
 
 
 def _split(wanted: Select) -> Iterator[Select]:
-    """Split conditions into such of fewer values each, which select the same rows."""
+    """Split a query with too many values into queries that together select the same rows."""
     for at, (name, op, given) in enumerate(wanted.where):
         if op == "in" and len(given) > MAX_VALUES:
             values = sorted(set(given))
@@ -291,7 +289,7 @@ def _split(wanted: Select) -> Iterator[Select]:
 def read_snapshot(
     dataset: lance.LanceDataset, place: str, exact_below: int = 0, before: LanceSnapshot | None = None, model: str = ""
 ) -> LanceSnapshot:
-    """Read the collection as of a version; of a small one only fragments that differ from those `before`."""
+    """Read a version; for a small collection, load only the fragments that differ from `before`."""
     fragments = dataset.get_fragments()
     head, address = _read_head(dataset, fragments, place)
     if head.chunks >= exact_below:
@@ -314,7 +312,7 @@ def read_snapshot(
 
 
 def _read_head(dataset: lance.LanceDataset, fragments: Sequence[Any], place: str) -> tuple[LanceHead, int]:
-    """Read the head, which is in one of the last fragments, and the address of its row."""
+    """Read the head, from one of the last fragments, and the address of its row."""
     for fragment in reversed(fragments):
         found = fragment.to_table(columns=["text"], filter=f"kind = {HEAD}", with_row_address=True)
         if found.num_rows:
@@ -323,7 +321,7 @@ def _read_head(dataset: lance.LanceDataset, fragments: Sequence[Any], place: str
 
 
 def find_version(dataset: Any, at: datetime, place: str) -> Any:
-    """Find the dataset as it was at a time; NotFound if that version is not kept."""
+    """Return the dataset as of a time; NotFound if that version no longer exists."""
     moment = (at if at.tzinfo else at.astimezone()).timestamp()
     versions = [(each["timestamp"].astimezone().timestamp(), each["version"]) for each in dataset.versions()]
     kept = [version for made, version in versions if made <= moment]

@@ -1,8 +1,8 @@
-"""A Lance dataset with optimistic transactions: every commit replaces one row, so no two are made of the same state.
+"""A Lance dataset with optimistic transactions: every commit replaces the head row, so no two start from one state.
 
-Lance refuses a commit that changes a fragment which another has changed since it was read. It does not see that two
-writers insert the same id. So each transaction also replaces one row, the head: of two that began with the same version
-one is refused, reads again and decides anew.
+Lance rejects a commit that changes a fragment if another commit changed it since it was read. It does not notice two
+writers that insert the same id. So each transaction also replaces one row, the head: of two transactions from the same
+version, one is rejected and retried.
 """
 
 import random
@@ -25,26 +25,26 @@ from clew.drivers.store.base import NamedTexts, change_texts
 from clew.drivers.store.lance.errors import is_conflict, translate_errors
 
 MAX_ATTEMPTS = 200  # of a transaction that others preempt
-INDEX_ATTEMPTS = 10  # of work on an index that others preempt: it may take long each time
-KEPT = timedelta(minutes=10)  # versions that are kept of what has no history: somebody may be reading them
-MAX_PAUSE = 120.0  # seconds for which an erasure may make writers wait; if it is killed, they go on then
-PAUSE = 0.05  # seconds between two looks at whether it has ended
+INDEX_ATTEMPTS = 10  # of work on an index that others preempt: each may take long
+KEPT = timedelta(minutes=10)  # for which old versions are kept in any case: somebody may be reading them
+MAX_PAUSE = 120.0  # seconds for which an erasure may block writers; afterwards, e.g. if it was killed, they continue
+PAUSE = 0.05  # seconds between polls for the end of an erasure
 
 
 class Paused(Exception):
-    """Raised by what decides a transaction while an erasure cleans the files: it is to wait and decide again."""
+    """Raised by a transaction during an erasure: wait, then retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a transaction does: rows that go, by their addresses, and rows that come; the head is among both."""
+    """The removed rows (addresses) and added rows of a transaction, both including the head."""
 
-    removed: Collection[int] | None  # None: all of them
+    removed: Collection[int] | None  # None: all
     added: pa.Table
 
 
 class Table:
-    """A dataset and its transactions; safe in threads, processes and machines."""
+    """A dataset and its transactions, safe for threads, processes and machines."""
 
     def __init__(self, uri: str, place: str, options: Mapping[str, str]) -> None:
         self.uri, self.place = uri, place
@@ -54,12 +54,12 @@ class Table:
         self._is_closed = False
 
     def exists(self) -> bool:
-        """Return whether the dataset is there; it is then open."""
+        """Return whether the dataset exists; if so, open it."""
         with self._lock, translate_errors(self.place):
             return self._find() is not None
 
     def create(self, first: pa.Table) -> None:
-        """Create the dataset with its first rows unless it is there."""
+        """Create the dataset with its first rows, unless it exists."""
         with self._lock, translate_errors(self.place):
             if self._find() is not None:
                 return
@@ -67,7 +67,7 @@ class Table:
                 self._dataset = lance.write_dataset(
                     first, self.uri, mode="create", storage_options=self._options, enable_v2_manifest_paths=True
                 )
-            except (OSError, ValueError, CommitConflictError) as error:  # another was faster?
+            except (OSError, ValueError, CommitConflictError) as error:  # perhaps created meanwhile by another process
                 if self._find() is None:
                     raise OSError(str(error)) from error
 
@@ -95,12 +95,12 @@ class Table:
                 return known
 
     def copy(self) -> lance.LanceDataset:
-        """Copy the last version as a dataset of its own: what changes a dataset by itself changes the object, too."""
+        """Open the last version as a new object: methods that change a dataset also change their object."""
         with translate_errors(self.place):
             return self.latest().checkout_version(self.latest().version)
 
     def run(self, decide: Callable[[lance.LanceDataset], tuple[Change | None, T]]) -> T:
-        """Run a transaction; `decide` is called again with a later version if another was faster."""
+        """Run a transaction; call `decide` again with a newer version if another commits first."""
         attempt = 0
         while attempt < MAX_ATTEMPTS:
             dataset = self.latest()
@@ -117,7 +117,7 @@ class Table:
         raise ConcurrentChange(f"{self.place}: others changed it {MAX_ATTEMPTS} times meanwhile; try again")
 
     def change_indexes(self, work: Callable[[lance.LanceDataset], T]) -> T:
-        """Run work that commits by itself; it is done again with a later version if another was faster."""
+        """Run work that commits by itself, retrying with a newer version if another commits first."""
         for attempt in range(1, INDEX_ATTEMPTS + 1):
             with translate_errors(self.place):
                 try:
@@ -131,7 +131,7 @@ class Table:
         )
 
     def _commit(self, dataset: lance.LanceDataset, change: Change) -> bool:
-        """Commit a change of this version as the next one; return False if others made theirs first."""
+        """Commit a change to this version; return False if another commit came first."""
         gone, changed = list[int](), list[Any]()
         try:
             for fragment, addresses in _group_by_fragment(dataset, change.removed):
@@ -157,7 +157,7 @@ class Table:
         return True
 
     def replace(self, dataset: lance.LanceDataset, batches: Any, schema: pa.Schema) -> bool:
-        """Replace all rows of this version by others, of another schema perhaps; return whether it could be done."""
+        """Replace all rows of this version, perhaps with another schema; return False if another commit came first."""
         fragments = self._write_files(batches, self.uri, schema=schema, mode="overwrite")
         operation = lance.LanceOperation.Overwrite(schema, fragments)
         try:
@@ -171,7 +171,7 @@ class Table:
         return True
 
     def _write_files(self, rows: Any, target: lance.LanceDataset | str, **options: Any) -> list[Any]:
-        """Write new files and return their fragments; OSError if one is shorter than written, as on a full disk."""
+        """Write new files and return their fragments; OSError if a file is truncated, as on a full disk."""
         made = write_fragments(rows, target, storage_options=self._options, **options)
         for file in (file for each in made for file in each.files) if "://" not in self.uri else ():
             size = Path(self.uri, "data", file.path).stat().st_size
@@ -180,10 +180,10 @@ class Table:
         return list(made)
 
     def forget_versions(self, older_than: timedelta = KEPT) -> None:
-        """Remove old versions with all files that no later one uses.
+        """Remove old versions with all files that no later version uses.
 
-        With no time at all, files that no version names go too: the writers of such must be paused, since theirs may be
-        about to be named.
+        With a zero `older_than`, also remove files that no version names. Pause writers first, since they may be about
+        to commit such files.
         """
         with translate_errors(self.place):
             self.copy().cleanup_old_versions(
@@ -206,7 +206,7 @@ class Table:
 def _group_by_fragment(
     dataset: lance.LanceDataset, removed: Collection[int] | None
 ) -> Iterator[tuple[Any, list[int] | None]]:
-    """Group the addresses of removed rows by the fragments that they are in; None for all of a fragment."""
+    """Group the addresses of removed rows by fragment; None for a whole fragment."""
     by_number: dict[int, list[int]] = {}
     for address in removed or ():
         by_number.setdefault(address >> 32, []).append(address)
@@ -216,11 +216,11 @@ def _group_by_fragment(
 
 
 _SCHEMA = pa.schema([("row", pa.int64()), ("name", pa.string()), ("value", pa.string())])
-_CLEAN_EVERY = 32  # commits, after which old versions are removed
+_CLEAN_EVERY = 32  # commits between removals of old versions
 
 
 class LanceNamed(NamedTexts):
-    """The values of a kind; see `NamedRows`. The dataset is made by the first that is written.
+    """The values of a kind; see `NamedRows`. The first write creates the dataset.
 
     check: Called before a change.
     """
@@ -231,7 +231,7 @@ class LanceNamed(NamedTexts):
         self._known: tuple[int, dict[str, str], float] = (-1, {}, 0.0)  # the version, its values, the end of its pause
 
     def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """Load the texts of these names that exist, or all."""
+        """Load the existing texts with these names, or all."""
         if not self._find():
             return {}
         with translate_errors(self._table.place):
@@ -243,7 +243,7 @@ class LanceNamed(NamedTexts):
         return self._exists
 
     def _read(self, dataset: lance.LanceDataset) -> tuple[dict[str, str], float]:
-        """Read the values as JSON, and until when writers wait for an erasure."""
+        """Read the values as JSON, and the time until which writers wait for an erasure."""
         version, known, paused = self._known
         if version != dataset.version:
             head, *found = sorted(dataset.to_table().to_pylist(), key=lambda row: int(row["row"]))
@@ -252,7 +252,7 @@ class LanceNamed(NamedTexts):
         return known, paused
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """Run a transaction that changes the values of these names, or all, in place."""
+        """Run a transaction that changes the values with these names, or all, in place."""
         self._check()
         if not self._exists:
             self._table.create(_make_table({}, 0.0))
@@ -272,7 +272,7 @@ class LanceNamed(NamedTexts):
         return result
 
     def purge(self) -> None:
-        """Remove every version but the last, while others wait to write."""
+        """Remove every version but the last, while writers wait."""
         if not self._find():
             return
         self._set_pause(time.time() + MAX_PAUSE)
@@ -285,12 +285,12 @@ class LanceNamed(NamedTexts):
         self._table.run(lambda dataset: (Change(None, _make_table(self._read(dataset)[0], until)), None))
 
     def close(self) -> None:
-        """Forget the dataset."""
+        """Forget the dataset; later calls raise DriverFailed."""
         self._table.close()
-        self._exists = True  # so that the next use says that it is closed
+        self._exists = True  # so that the next use raises the error of a closed table
 
 
 def _make_table(values: Mapping[str, str], paused: float) -> pa.Table:
-    """Make the values in their order, after the head, which says until when writers wait."""
+    """Make the table of values in order, after the head with the time until which writers wait."""
     rows = [(0, "", str(paused)), *((n, *each) for n, each in enumerate(values.items(), 1))]
     return pa.table([pa.array(column) for column in zip(*rows, strict=True)], schema=_SCHEMA)

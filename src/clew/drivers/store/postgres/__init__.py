@@ -1,4 +1,4 @@
-"""The server store: collections in a PostgreSQL database with pgvector, for many programs on many machines at once."""
+"""The server store: collections in a PostgreSQL database with pgvector, shared by programs on many machines."""
 
 from clew.core.errors import DriverMissing
 

@@ -1,4 +1,4 @@
-"""The PostgreSQL backend: one collection of a database, which is the source of truth and the index at once."""
+"""The PostgreSQL backend: one collection of a database, which is both the source of truth and the index."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -29,13 +29,13 @@ from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchan
 from clew.drivers.store.postgres.upkeep import estimate_disk_usage
 from clew.drivers.store.store import DEFAULTS, make_opener
 
-MAX_IDLE = "10s"  # after which the server ends the transaction, and with it the lock, of a process that halted
+MAX_IDLE = "10s"  # after which the server ends the transaction of a halted process and releases its lock
 
 
 class PostgresBackend(BaseBackend):
     """One collection on a server; see `Backend`. Several threads, programs and machines may use it at once.
 
-    With `config.access` the server shows it what these labels admit, and it only reads.
+    With `config.access` it is read-only, and the server shows only what these labels admit.
     """
 
     def __init__(self, url: str, *, collection: str, embedder: str, dim: int, config: StoreConfig = DEFAULTS) -> None:
@@ -52,7 +52,7 @@ class PostgresBackend(BaseBackend):
         self.index: PostgresIndex = PostgresIndex(self.read, self._pool, collection, self._config)
 
     def head(self) -> Head:
-        """Return what is said of the whole; of a collection that was removed, that it is empty."""
+        """Return the head; an empty one if the collection was removed."""
         head = self._pool.run_read_with_own_plan(self._fetch_head)
         check_model_unchanged(self._collection, head.embedder)
         return head
@@ -69,7 +69,7 @@ class PostgresBackend(BaseBackend):
         return None
 
     def _lock_head(self, connection: Connection) -> Head:
-        """Lock the head, for which every other writer of the collection waits until the transaction ends."""
+        """Lock the head: every other writer of the collection waits until the transaction ends."""
         head = self._find_head(connection, " FOR NO KEY UPDATE")
         if head is None:
             raise DriverFailed(f"{self.place} was removed meanwhile; open it again")
@@ -78,12 +78,12 @@ class PostgresBackend(BaseBackend):
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[PostgresSnapshot]:
-        """Return one state for several reads."""
+        """Open a snapshot for several reads."""
         with self._pool.read_state(self._fetch_head) as (connection, head):
             yield PostgresSnapshot(connection, self._collection, head)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """Run a transaction; the writers of a collection take turns, so it is decided once."""
+        """Run a transaction; writers of a collection take turns, so it runs only once."""
         return self._pool.run_transaction(lambda connection: self._write(connection, decide, is_change=is_change))
 
     def _write(self, connection: Connection, decide: Callable[[Transaction], T], *, is_change: bool) -> T:
@@ -96,15 +96,15 @@ class PostgresBackend(BaseBackend):
         return result
 
     def named(self, kind: str) -> "PostgresNamed":
-        """Return the values of a kind."""
+        """Return the named values of a kind."""
         return PostgresNamed(self._pool, self._collection, kind)
 
     def swap_vectors(self, change: int) -> bool:
-        """Exchange the vectors in use with the staged ones; searches are exact until the next flush."""
+        """Swap the active vectors with the staged ones; searches are exact until the next flush."""
         if self.head().change != change:
             return False
         with translate_errors(self.place), self._pool.open_connection() as connection:
-            for table in upkeep.GRAPHS:  # a graph fits the width of its vectors
+            for table in upkeep.GRAPHS:  # a graph has a fixed dimension
                 upkeep.drop_graph(connection, table, self._collection.number)
             return self._pool.run_transaction(lambda pooled: self._swap(pooled, change))
 
@@ -114,7 +114,7 @@ class PostgresBackend(BaseBackend):
             return False
         is_half = self._collection.is_half
         new, old = ("half = s.vector::halfvec", "half::vector") if is_half else ("vector = s.vector", "vector")
-        connection.execute(  # one statement sees all as they were
+        connection.execute(  # one statement, which sees all rows as they were before
             f"WITH a AS (UPDATE signals u SET {new} FROM staged s WHERE s.row = u.row AND u.collection = {number}),"
             f" b AS (UPDATE summaries u SET vector = s.vector FROM staged s WHERE s.row = u.row AND u.collection ="
             f" {number}), c AS (INSERT INTO summaries SELECT d.row, {number}, d.facets, s.vector FROM documents d"
@@ -131,7 +131,7 @@ class PostgresBackend(BaseBackend):
         return True
 
     def reopen(self, embedder: Embedder) -> "PostgresBackend":
-        """Open the same collection for the model that it has by now."""
+        """Open the same collection for the model that it was switched to."""
         head = self._pool.run_read_with_own_plan(self._fetch_head)
         check_model_in_use(self.place, embedder, head.embedder, head.dim)
         other = copy(self)
@@ -139,24 +139,24 @@ class PostgresBackend(BaseBackend):
         return other
 
     def compact(self) -> Purge:
-        """Rewrite the tables without dead rows, and their statistics, as far as the role may."""
+        """Rewrite the tables without dead rows, and their statistics, if the role may."""
         return upkeep.rewrite_tables(self._pool, self._collection.number)
 
     def notes(self) -> list[str]:
-        """Return what only the operator of the server can remove."""
+        """Describe what only the operator of the server can remove."""
         return [upkeep.NOTE]
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Build the graphs that are due, and return; what was put is safe on the server's disk anyway."""
+        """Build the graphs that are due. Writes are already safe on the server's disk."""
         if with_graph:
             upkeep.build_due_graphs(self._pool, self._collection, self._config)
 
     def maintain(self) -> list[str]:
-        """Build graphs that are due or mostly deleted rows, and vacuum the tables; return what was done."""
+        """Build graphs that are due or bloated, and vacuum the tables; describe what was done."""
         return upkeep.maintain(self._pool, self._collection, self._config)
 
     def describe(self) -> tuple[str, int]:
-        """Return the kind of the index that searches, and the bytes on disk: the collection's share of the tables."""
+        """Return the kind of the search index, and the bytes on disk: the collection's share of the tables."""
         number = self._collection.number
         state = self._pool.run_read(lambda connection: upkeep.read_graph_state(connection, number))
         size = self._pool.run_read(lambda connection: estimate_disk_usage(connection, number, state.chunks))
@@ -164,11 +164,11 @@ class PostgresBackend(BaseBackend):
         return "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL", size
 
     def inspect(self, *, is_quick: bool) -> list[Defect]:
-        """Find what is wrong with what is derived, and with what protects the tables."""
+        """Find defects of derived data and of the protection of the tables."""
         return self._pool.run_read(lambda pooled: list(inspect.inspect_tables(pooled, self._collection.number)))
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
-        """Mend the tables as one change, then row-level security, triggers and indexes."""
+        """Repair the tables as one change, then row-level security, triggers and indexes."""
 
         def repair(connection: Connection) -> None:
             self._write(connection, mend, is_change=False)
@@ -179,7 +179,7 @@ class PostgresBackend(BaseBackend):
             self._pool.run_transaction(inspect.repair_protection)
 
     def pack_facets(self, facets: str) -> list[int]:
-        """Return the facets as numbers."""
+        """Convert facets to hashes."""
         return [int(each) for each in hash_facets(facets)]
 
     def close(self) -> None:
@@ -188,15 +188,15 @@ class PostgresBackend(BaseBackend):
 
 
 class PostgresNamed(NamedTexts):
-    """The values of a kind in the table `named`; a lock for each transaction makes those who change them take turns."""
+    """The values of a kind in the table `named`; an advisory lock serialises changes."""
 
     def __init__(self, pool: Pool, collection: OpenCollection, kind: str) -> None:
         self._pool, self._number, self._kind = pool, collection.number, kind
         self._lock = xxh3_64_intdigest(f"{kind} of {collection.number}".encode()) - (1 << 63)
-        self._now = local()  # the clock within a change, which would wait for a second connection
+        self._now = local()  # the clock within a change: reading it again would need a second connection
 
     def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """Load the texts of these names that exist, or all."""
+        """Load the existing texts with these names, or all."""
         return self._pool.run_read_with_own_plan(lambda connection: self._load(connection, names))
 
     def _load(self, connection: Connection, names: Collection[str] | None) -> dict[str, str]:
@@ -207,11 +207,11 @@ class PostgresNamed(NamedTexts):
         return check_texts(self._kind, fetch_rows(connection, f"{sql} ORDER BY number", params))
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """Run a transaction that changes the values in place, while others that want to wait."""
+        """Run a transaction that changes the values in place; concurrent changes wait."""
         return self._pool.run_transaction(lambda connection: self._change(connection, decide, names))
 
     def purge(self) -> None:
-        """Rewrite the table without the rows that were deleted or replaced."""
+        """Rewrite the table without deleted and replaced rows."""
         upkeep.rewrite_named(self._pool)
 
     def _change(self, connection: Connection, decide: Callable[[Values], T], names: Collection[str] | None) -> T:
@@ -242,7 +242,7 @@ class PostgresNamed(NamedTexts):
         return result
 
     def clock(self) -> float:
-        """Return the seconds of the server's clock, since those of the programs' machines differ."""
+        """Return the server's time in seconds, since the clocks of the programs' machines differ."""
         known = getattr(self._now, "seconds", None)
         return self._pool.run_read_with_own_plan(self._read_clock) if known is None else known
 

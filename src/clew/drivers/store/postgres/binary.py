@@ -1,6 +1,6 @@
-"""Arrays and vectors in PostgreSQL's binary format: the rows of a document are sent as a few columns.
+"""Arrays and vectors in PostgreSQL's binary format, to send the rows of a document as a few columns.
 
-They are written by `INSERT … SELECT unnest(…)`, because COPY is refused on tables with row-level security.
+`INSERT … SELECT unnest(…)` writes them, because PostgreSQL refuses COPY on tables with row-level security.
 """
 
 import struct
@@ -14,7 +14,7 @@ from psycopg.pq import Format
 
 from clew.core.types import Matrix, Vector
 
-BIGINT, INT, TEXT, FLOAT = 20, 23, 25, 701  # object ids of the types, the same on every server
+BIGINT, INT, TEXT, FLOAT = 20, 23, 25, 701  # object ids of types, the same on every server
 _LONG, _SHORT = (np.dtype([("size", ">i4"), ("body", body)]) for body in (">i8", ">i4"))
 _NULL = struct.pack(">i", -1)
 
@@ -24,7 +24,7 @@ class BinaryParam(bytes):
 
 
 class BinaryDumper(Dumper):
-    """Sends a BinaryParam unchanged."""
+    """A dumper that sends a BinaryParam unchanged."""
 
     format = Format.BINARY
 
@@ -49,7 +49,7 @@ def encode_ints(numbers: NDArray[np.integer] | Sequence[int]) -> BinaryParam:
 
 
 def encode_optional_ints(values: Sequence[int | None]) -> BinaryParam:
-    """Encode an int[] that may hold nulls."""
+    """Encode an int[] with nulls."""
     parts = [_NULL if each is None else struct.pack(">ii", 4, each) for each in values]
     return BinaryParam(_make_array_header(INT, len(values), nulls=None in values) + b"".join(parts))
 
@@ -80,7 +80,7 @@ def encode_vector(vector: Vector) -> BinaryParam:
 
 
 def encode_vectors(vectors: Matrix, oid: int) -> BinaryParam:
-    """Encode a vector[]; `oid` is that of the type vector in this database."""
+    """Encode a vector[]; `oid` is the object id of the type vector in this database."""
     return BinaryParam(_make_array_header(oid, len(vectors)) + _make_vector_rows(vectors).tobytes())
 
 
@@ -102,7 +102,7 @@ def _encode_array(numbers: NDArray[np.integer] | Sequence[int], form: np.dtype[n
 
 
 def _make_array_header(oid: int, count: int, *, nulls: bool = False) -> bytes:
-    """Make the header of an array of one dimension that begins at 1; an empty one has no dimension."""
+    """Make the header of a one-dimensional array that begins at 1; an empty one has no dimension."""
     return struct.pack(">5i", 1, nulls, oid, count, 1) if count else struct.pack(">3i", 0, 0, oid)
 
 

@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL as DriverFailed: what is wrong and what to do next, and never a password."""
+"""Errors of PostgreSQL as DriverFailed: what is wrong and what to do next, never with a password."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ _NO_HOST = "there is no host of that name; check the address"
 UNREACHABLE = (
     "the server cannot be reached, or has closed the connection; check that it runs and the address, and try again"
 )
-_ADVICE_BY_TEXT = {  # a failed connection has no error code, only a text; the first match counts
+_ADVICE_BY_TEXT = {  # a failed connection has only a text, no error code; the first match counts
     "ssl connection has been closed": UNREACHABLE,
     "ssl syscall error": UNREACHABLE,
     "unexpected eof": UNREACHABLE,
@@ -62,11 +62,11 @@ def describe_address(url: str) -> str:
     """Return the address without its password, for messages."""
     try:
         known = conninfo_to_dict(url)
-    except psycopg.Error:  # its message may hold the password
+    except psycopg.Error:  # its message may contain the password
         raise SettingsError(_UNREADABLE) from None
     host = str(known.get("host") or "localhost")
     path = url.partition("://")[2].partition("?")[0].partition("/")[2]
-    # A password that is not encoded ends at an @ or /, and the rest of it is read as host or path.
+    # An unencoded password ends at an @ or /, and its rest would be read as host or path.
     is_ambiguous = ("@" in host[1:] and host[0] != "/") or "@" in path
     if is_ambiguous or str(known.get("port") or "").strip("0123456789,"):
         raise SettingsError(_UNREADABLE)
@@ -75,7 +75,7 @@ def describe_address(url: str) -> str:
 
 
 def _describe_hosts(hosts: str, ports: str) -> str:
-    """Describe each host with its port, as an address has them; the folder of a socket in brackets."""
+    """Format each host with its port; the folder of a socket in brackets."""
     names, numbers = hosts.split(","), ports.split(",")
     numbers = numbers if len(numbers) == len(names) else numbers * len(names)
     return ",".join(
@@ -85,9 +85,9 @@ def _describe_hosts(hosts: str, ports: str) -> str:
 
 
 def identify_database(url: str) -> str:
-    """Name the database of an address by host, port and name: the same for every role and way to write it.
+    """Return host, port and name of a database in one spelling, the same for every role and form of address.
 
-    What the address leaves out is read from the environment (PGHOST …), as libpq does.
+    Missing parts come from the environment (PGHOST …), as in libpq.
     """
     describe_address(url)  # raises if it cannot be read
     defaults = {each.keyword.decode(): (each.val or b"").decode() for each in pq.Conninfo.get_defaults()}
@@ -101,7 +101,7 @@ def identify_database(url: str) -> str:
 
 
 def _normalise_host(host: str) -> str:
-    """Give a host one spelling; a socket folder, or no host, is this machine."""
+    """Normalise the spelling of a host; a socket folder, or no host, is localhost."""
     host = host.strip().lower().rstrip(".")
     if not host or host[0] in "/@":
         return "localhost"
@@ -114,7 +114,7 @@ def _normalise_host(host: str) -> str:
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
-    """Turn every error of the server or the connection into a DriverFailed that says what to do."""
+    """Turn every error of the server or the connection into a DriverFailed with advice."""
     try:
         yield
     except (psycopg.Error, UnicodeEncodeError) as error:

@@ -1,4 +1,4 @@
-"""The doctor of a server: what only its tables, postings, graphs and policies say of a collection; its repair."""
+"""The doctor of a server: checks and repair of its tables, postings, graphs and policies."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from clew.core.doctor import Area, Defect
 from clew.drivers.store.postgres.pool import fetch_rows
 from clew.drivers.store.postgres.setup import read_schema
 
-# Documents with something wrong in an area: what it is, and the ids of them.
+# Defects of documents: area, problem, and a query for the ids.
 _WRONG: tuple[tuple[Area, str, str], ...] = (
     (
         "vectors",
@@ -53,7 +53,7 @@ _ORPHANS = {
 }
 _NAMED = (
     "FROM named WHERE collection = {0} AND sum <> decode(md5(kind || chr(31) || name || chr(31) || value), 'hex')"
-    " AND kind {1} 'erasing'"  # without its record, an erasure would not be finished
+    " AND kind {1} 'erasing'"  # an erasure cannot be finished without its record
 )
 _GRAPHS = (
     "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE NOT i.indisvalid AND c.relname IN"
@@ -77,7 +77,7 @@ _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) [^;]+? ON (\w+)\b[^;]+EXECUTE FUNCT
 
 
 def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
-    """Find what is wrong with what is derived, and with what protects the tables."""
+    """Yield defects of derived data and of the protection of the tables."""
     for area, problem, sql in _WRONG:
         for (doc_id,) in fetch_rows(connection, sql.format(number)):
             yield Defect(area, f"the document {doc_id!r} {problem}", doc_id, "rechunk")
@@ -95,11 +95,11 @@ def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
 
 
 def finish_repair(connection: Connection, number: int, ids: Sequence[str]) -> None:
-    """Delete what belongs to nothing, and let the chunks of documents be written anew by the next put."""
+    """Delete orphan rows, and make the next put rewrite the chunks of these documents."""
     of_ids = " documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)"
     connection.execute(f"DELETE FROM chunks c USING{of_ids} AND c.collection <> d.collection", (number, list(ids)))
-    # No fingerprint is 0, so the put that replaces them keeps none; until then they stay, with new checksums, so that
-    # what is sound of them has to be told before.
+    # No fingerprint is 0, so the next put replaces all. Until then they stay, with new checksums: salvage sound rows
+    # before.
     connection.execute(f"UPDATE chunks c SET print = 0 FROM{of_ids}", (number, list(ids)))
     for table, condition in _ORPHANS.items():
         connection.execute(f"DELETE FROM {table} WHERE {condition.format(number)}")
@@ -107,14 +107,14 @@ def finish_repair(connection: Connection, number: int, ids: Sequence[str]) -> No
 
 
 def repair_protection(connection: Connection) -> None:
-    """Switch on, or make again, what is missing; for the owner of the tables."""
+    """Enable or recreate missing protection; only for the owner of the tables."""
     for _, statement in list(find_unprotected(connection)):
         if statement:
             connection.execute(statement)
 
 
 def find_unprotected(connection: Connection) -> Iterator[tuple[Defect, str]]:
-    """Yield each policy, trigger, index or row-level security that is missing or off, and what mends it."""
+    """Yield each policy, trigger, index or row-level security that is missing or off, with the SQL that repairs it."""
     for (table,) in fetch_rows(connection, _OPEN, (list(TABLES),)):
         problem = f"row-level security of the table {table} is off: labels and collections are not kept apart there"
         statement = f"ALTER TABLE clew.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"

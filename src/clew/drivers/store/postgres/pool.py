@@ -1,4 +1,4 @@
-"""A pool of connections: one for each search or change that runs, never shared, replaced when it breaks."""
+"""A pool of connections: one per running search or change, never shared, replaced when it breaks."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,11 +20,11 @@ from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.errors import CommitUnknown, describe_address, translate_errors
 from clew.drivers.store.rows import hash_facet
 
-MAX_CONNECTIONS: Final = 16  # of one store, hence concurrent searches; others wait
+MAX_CONNECTIONS: Final = 16  # per store, and thus concurrent searches; others wait
 TIMEOUT = 10.0  # seconds to wait for a free connection, and for a server that restarts
 Row = tuple[Any, ...]
 T = TypeVar("T")
-# It warns of every attempt to connect; the caller gets an error, so without a log handler these stay silent.
+# Silence its warnings of every connection attempt unless the program configures logging: the caller gets an error.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 CUSTOM_PLANS = {"plan_cache_mode": "force_custom_plan", "enable_sort": "on"}
 LOCAL_CUSTOM_PLANS = (  # until the transaction ends
@@ -33,12 +33,12 @@ LOCAL_CUSTOM_PLANS = (  # until the transaction ends
 LOCAL_GENERIC_PLANS = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true)"
 _GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_sort": "off"}  # no sort, so that a graph is used
 _applied: "WeakKeyDictionary[Connection[Any], dict[str, str]]" = WeakKeyDictionary()
-_local: "WeakSet[Connection[Any]]" = WeakSet()  # whose settings end with each transaction
-Access = Sequence[str] | None  # the labels of who reads; None: all is seen
+_local: "WeakSet[Connection[Any]]" = WeakSet()  # connections whose settings end with each transaction
+Access = Sequence[str] | None  # the labels of the reader; None: everything is visible
 
 
 def connect(url: str, collection: str, *, access: Access = None) -> Connection:
-    """Connect to see the rows of one collection, or what labels admit of it. Raise psycopg's errors."""
+    """Connect to one collection, or to the part that labels admit. Raises psycopg's errors."""
     connection = psycopg.connect(url, autocommit=True, **_make_default_options(url))
     try:
         binary.register_dumper(connection)
@@ -52,13 +52,13 @@ def connect(url: str, collection: str, *, access: Access = None) -> Connection:
 def configure_connection(
     connection: Connection, collection: str, *, access: Access = None, is_local: bool = False
 ) -> None:
-    """Configure a new connection: its collection and labels, its search path, how statements are planned.
+    """Configure a new connection: its collection and labels, search path and planner settings.
 
-    With labels it sees what they admit, and only reads. `is_local`: all of it until the transaction ends.
+    With labels it sees only what they admit, and is read-only. `is_local`: only until the transaction ends.
     """
-    # Statements are planned for their parameters, except searches (see `use_generic_plans`); joined in the order they
-    # are written, which does not depend on the server's statistics; not compiled, which takes longer than running them;
-    # and have room to add up the postings of common words in memory.
+    # Plan statements for their parameters, except searches (see `use_generic_plans`). Join in the written order, which
+    # does not depend on the server's statistics. No JIT: it takes longer than the statements. Give enough work_mem to
+    # aggregate the postings of common words in memory.
     connection.execute(
         "SELECT set_config('clew.collection', %(name)s, %(local)s), set_config('clew.access', '', %(local)s),"
         " set_config('plan_cache_mode', 'force_custom_plan', %(local)s), set_config('enable_sort', 'on', %(local)s),"
@@ -74,7 +74,7 @@ def configure_connection(
 
 
 def check_pooler(url: str) -> str:
-    """Return the address of a pooler, or an empty one; SettingsError if it is none of PostgreSQL."""
+    """Return the address of a pooler, which may be empty; SettingsError if it is not a PostgreSQL address."""
     if url and not url.startswith(("postgresql://", "postgres://")):
         raise SettingsError("store.pooler is not the address of a pooler for PostgreSQL; give postgresql://…")
     if url:
@@ -88,7 +88,7 @@ def check_pooler(url: str) -> str:
 def check_same_database(url: str, pooler: str) -> None:
     """Raise SettingsError unless a pooler leads to the database of an address.
 
-    A lock with a random key is held there: it is taken in this database of this server, and in no copy of it.
+    Test with an advisory lock with a random key: it is held in this database of this server, but not in a copy.
     """
     key, server, between = randbits(63), describe_address(url), describe_address(pooler)
     with translate_errors(server), psycopg.connect(url, autocommit=True, **_make_default_options(url)) as holder:
@@ -108,10 +108,10 @@ def check_same_database(url: str, pooler: str) -> None:
 
 
 class Pool:
-    """The connections of one store.
+    """The connections of one store, perhaps through a pooler in transaction mode.
 
-    With the address of a pooler in transaction mode they go there. Each transaction may then be another session of the
-    server, so a read is one too, all is set for the transaction alone, and nothing is prepared.
+    With a pooler, each transaction may run in another session of the server. So reads are transactions, too, settings
+    are local to the transaction, and nothing is prepared.
     """
 
     def __init__(self, url: str, collection: str, *, access: Access = None, pooler: str = "") -> None:
@@ -134,7 +134,7 @@ class Pool:
             open=False,
         )
         self._pool.open()
-        with suppress(PoolTimeout):  # the first caller then tries again, and gets the error
+        with suppress(PoolTimeout):  # the first caller will retry, and get the error
             self._pool.wait(TIMEOUT)
 
     def _configure(self, connection: Connection) -> None:
@@ -143,7 +143,7 @@ class Pool:
             configure_connection(connection, self._collection, access=self._access)
 
     def run_read(self, work: Callable[[Connection], T]) -> T:
-        """Run a read with custom plans; retry it once on another connection if the first was lost."""
+        """Run a read with custom plans; retry once on another connection if the first was lost."""
 
         def plan_and_work(connection: Connection) -> T:
             use_custom_plans(connection)
@@ -152,7 +152,7 @@ class Pool:
         return self.run_read_with_own_plan(plan_and_work)
 
     def run_read_with_own_plan(self, work: Callable[[Connection], T]) -> T:
-        """Run a read that sets its kind of plan itself, or is fast by any plan; retry it like `run_read`."""
+        """Run a read that chooses its kind of plan itself, or is fast with any; retry like `run_read`."""
         with translate_errors(self.place):
             if self._pooler:
                 return self._retry_once(partial(_run_transaction, work=work, begin=self._begin_read))
@@ -165,15 +165,15 @@ class Pool:
     def run_transaction(self, work: Callable[[Connection], T]) -> T:
         """Run work in one transaction and return its result.
 
-        If the connection is lost before the commit, nothing has happened, and it is retried once. If it is lost during
-        the commit, the outcome is unknown, and it is not.
+        If the connection is lost before the commit, nothing has happened, and the transaction is retried once. If it is
+        lost during the commit, the outcome is unknown, and the transaction is not retried.
         """
         with translate_errors(self.place):
             return self._retry_once(partial(_run_transaction, work=work, begin=self._begin))
 
     @contextmanager
     def read_state(self, work: Callable[[Connection], T]) -> Iterator[tuple[Connection, T]]:
-        """Open a connection whose reads see one state; return the result of the first, retried like `run_read`."""
+        """Open a snapshot: yield its connection and the result of the first read, which is retried like `run_read`."""
 
         def begin(connection: Connection) -> tuple[Connection, T]:
             with connection.pipeline():
@@ -201,7 +201,7 @@ class Pool:
         self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ")
 
     def open_connection(self) -> Connection:
-        """Open a connection outside the pool, for long work; the caller closes it."""
+        """Open a connection outside the pool, for long work. The caller must close it."""
         return connect(self._url, self._collection, access=self._access)
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class Pool:
         self._pool.close()
 
     def _retry_once(self, work: Callable[[Connection], T], held: ExitStack | None = None) -> T:
-        """Run work, and retry it once; `held` keeps the connection until it is closed."""
+        """Run work, and retry it once on a broken connection; `held` keeps the connection until it is closed."""
         for is_last in (False, True):
             with ExitStack() as taken:
                 connection = self._get_connection()
@@ -227,7 +227,7 @@ class Pool:
         raise AssertionError
 
     def _get_connection(self) -> Connection:
-        """Return a connection of the pool, which the caller puts back; if there is none, the error says why."""
+        """Get a connection from the pool, which the caller must put back; the error says why there is none."""
         try:
             return self._pool.getconn()
         except PoolTimeout:
@@ -241,12 +241,12 @@ class Pool:
 def fetch_rows(
     connection: Connection, sql: str, params: Sequence[Any] | Mapping[str, Any] = (), *, prepare: bool | None = None
 ) -> list[Row]:
-    """Fetch the rows of a statement, vectors as bytes; `prepare=True` prepares one that comes often."""
+    """Fetch the rows of a statement, vectors as bytes; `prepare=True` prepares a frequent one."""
     return connection.cursor(binary=True).execute(sql, params, prepare=prepare).fetchall()
 
 
 def _run_transaction(connection: Connection, work: Callable[[Connection], T], begin: Callable[[Connection], None]) -> T:
-    """Run a transaction; statements without results are pipelined, the commit follows when all are done."""
+    """Run a transaction; pipeline statements without results, and commit when all are done."""
     is_committing = False
     try:
         with connection.pipeline() as pipeline:
@@ -267,23 +267,23 @@ def _run_transaction(connection: Connection, work: Callable[[Connection], T], be
 
 
 def _flush_output(connection: Connection) -> None:
-    """Send the whole output buffer: psycopg waits for results after a part of it, and the server for the rest."""
+    """Send the whole output buffer: after a part, psycopg would wait for results, and the server for the rest."""
     with DefaultSelector() as ready:
         ready.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
         while connection.pgconn.flush():
             for _, events in ready.select():
-                if events & EVENT_READ:  # a server whose output is not read may stop reading
+                if events & EVENT_READ:  # a server may stop reading if its output is not read
                     connection.pgconn.consume_input()
 
 
 def _make_default_options(url: str) -> dict[str, Any]:
-    """Make the connection options that an address does not set, and the encoding, which is always the same."""
+    """Make the connection options that an address does not set, and the fixed encoding."""
     given, usual = conninfo_to_dict(url), {"connect_timeout": 10, "application_name": "clew"}
     return {"client_encoding": "UTF8", **{key: value for key, value in usual.items() if key not in given}}
 
 
 def forget_settings(connection: Connection, *, is_local: bool) -> None:
-    """Say that a connection has been configured anew, until it is closed or until its transaction ends."""
+    """Record that a connection was configured anew, until it is closed or, if `is_local`, its transaction ends."""
     _applied.pop(connection, None)
     if is_local:
         _local.add(connection)
@@ -295,29 +295,29 @@ def is_local(connection: Connection) -> bool:
 
 
 def use_custom_plans(connection: Connection) -> None:
-    """Make PostgreSQL plan every statement anew, for its parameters."""
+    """Make PostgreSQL plan every statement for its parameters."""
     _apply_settings(connection, CUSTOM_PLANS)
 
 
 def use_generic_plans(connection: Connection) -> None:
-    """Make PostgreSQL plan a statement only once, when it is prepared."""
+    """Make PostgreSQL plan a prepared statement only once."""
     _apply_settings(connection, _GENERIC_PLANS)
 
 
 def use_graph_plans(connection: Connection, breadth: int, *, iterative: bool) -> None:
-    """Use generic plans for graph searches that keep `breadth` candidates, and scan on if a filter leaves too few.
+    """Use generic plans for graph searches with `breadth` candidates.
 
-    An iterative scan records every row it visits, which doubles the time of a search.
+    iterative: Continue the scan if a filter leaves too few. This records every visited row and doubles the time.
     """
     scan = "relaxed_order" if iterative else "off"
     _apply_settings(connection, {**_GENERIC_PLANS, "hnsw.ef_search": str(breadth), "hnsw.iterative_scan": scan})
 
 
 def _apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Change the settings that differ; outside of a transaction, which might roll them back, unless they end there."""
+    """Change the settings that differ; unless they are local, outside a transaction, which might roll them back."""
     current = _applied.setdefault(
         connection, {**CUSTOM_PLANS, "hnsw.iterative_scan": "off"}
-    )  # old versions do not have it
+    )  # old versions of pgvector lack iterative scans
     new = {name: value for name, value in settings.items() if current.get(name) != value}
     if new:
         calls = ", ".join([f"set_config(%s, %s, {str(is_local(connection)).lower()})"] * len(new))
@@ -326,11 +326,11 @@ def _apply_settings(connection: Connection, settings: Mapping[str, str]) -> None
 
 
 def limit_to_labels(connection: Connection, access: Sequence[str], *, is_local: bool = False) -> None:
-    """Make a connection, or its transaction, see what has one of the labels, and what has none, and only read.
+    """Make a connection, or its transaction, read-only and limited to rows with one of the labels or with none.
 
-    Statements then read the views of `clew_seen` in place of the tables of the same names: they have the sizes of
-    hidden messages, by which places in a thread are added up. A superuser is free of row-level security; it keeps the
-    tables, and only the filter of the engine holds.
+    Statements then read the views of `clew_seen` instead of the tables with the same names: the views have the sizes of
+    hidden messages, which are needed for places in a thread. Superusers bypass row-level security: they keep the
+    tables, and only the engine's filter applies.
     """
     labels = ",".join(str(hash_facet(facet)) for facet in sorted(make_label_facets(access)))
     connection.execute(

@@ -1,6 +1,6 @@
-"""The rows of a collection in PostgreSQL: which are meant as SQL, and what a transaction decided written to the tables.
+"""The rows of a collection in PostgreSQL: queries as SQL, and the changes of a transaction.
 
-The rows of a table are sent as columns, which the server unnests: COPY is refused on tables with row-level security.
+Rows are sent as columns, which the server unnests: PostgreSQL refuses COPY on tables with row-level security.
 """
 
 import json
@@ -43,7 +43,7 @@ _TYPES: Final = {
     **dict.fromkeys(("n", "block", "piece", "idx", "chunks", "length", "pending"), "int"),
     "seconds": "float8",
 }
-# What is written of a row, beside its collection; the server computes checksums and blocks.
+# The columns to write besides the collection; the server computes checksums and the blocks of pieces.
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     DOCUMENT: (
         *("row", "id", "title", "uri", "kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access"),
@@ -56,7 +56,7 @@ _STORED: Final[Mapping[int, tuple[str, ...]]] = {
         *("at", "meta", "channel", "pending"),
     ),
 }
-_MOVED: Final = ("piece", "idx", "start", "stop", "at", "meta", "channel")  # of a chunk that stays in its row
+_MOVED: Final = ("piece", "idx", "start", "stop", "at", "meta", "channel")  # columns of a moved chunk
 _EXPRESSIONS: Final[Mapping[tuple[int, str], str]] = {
     (DOCUMENT, "document_kind"): "t.kind",
     (DOCUMENT, "facets"): "CASE WHEN coalesce(u.facets, t.facets) = t.facets THEN t.facets END",
@@ -70,23 +70,23 @@ _EXPRESSIONS: Final[Mapping[tuple[int, str], str]] = {
 _ARRAYS: Final = frozenset(("terms", "counts", "vector"))
 _OF_SUMMARY: Final = {"facets", "vector"}
 _OF_SIGNAL: Final = {"facets", "seconds", "vector"}
-# Facets are among the postings too, with a count of 0.
+# Facets also have postings, with a count of 0.
 _TERMS: Final = (
     " JOIN LATERAL (SELECT array_agg(p.word ORDER BY p.word) AS terms, array_agg(p.count ORDER BY p.word) AS counts"
     " FROM unnest(t.words) AS x(word) JOIN postings p ON p.word = x.word AND p.collection = {0} AND p.chunk = t.row"
     " WHERE p.count > 0) w ON true"
 )
-SUBSET_SHARE = 4  # a condition that admits more than one chunk in this many is checked row by row
+SUBSET_SHARE = 4  # check a condition row by row if it admits more than one chunk in this many
 
 
 class PostgresSnapshot:
-    """The rows as a transaction sees them."""
+    """The rows in a transaction's snapshot."""
 
     def __init__(self, connection: Connection, collection: OpenCollection, head: Head) -> None:
         self._connection, self._collection, self.head = connection, collection, head
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Find the columns of the rows that are meant."""
+        """Find columns of the selected rows."""
         if wanted.is_empty:
             return []
         if "vector" in columns:
@@ -100,7 +100,7 @@ class PostgresSnapshot:
 
 
 def _parse_array(name: str, value: Any, chunk: Sequence[Any]) -> Any:
-    """Parse a column that may be an array; `chunk` is for a vector: whether it is pending, and the chunk's id."""
+    """Parse a column that may be an array; for a chunk's vector, `chunk` is (pending, id)."""
     if name == "vector":
         if value is None and chunk and not chunk[0]:
             raise damaged_error(f"the vector of the chunk {chunk[1]!r}")
@@ -110,7 +110,7 @@ def _parse_array(name: str, value: Any, chunk: Sequence[Any]) -> Any:
 
 
 def _make_query(number: int, wanted: Select, names: Sequence[str]) -> tuple[str, list[Any]]:
-    """Make the statement that reads columns of the rows that are meant, and its parameters."""
+    """Make the statement that reads columns of the selected rows, and its parameters."""
     kind, conditions, params = wanted.kind, [f"t.collection = {number}"], list[Any]()
     for name, op, given in wanted.where:
         form = "text" if name not in _TYPES else "bigint"
@@ -127,7 +127,7 @@ def _make_query(number: int, wanted: Select, names: Sequence[str]) -> tuple[str,
         made = build_filter_conditions(wanted.alternatives or (), table="s" if kind == CHUNK else "t")
         filtered, params = made.sql, [*params, *made.params]
     order = wanted.order.removeprefix("-")
-    if order == "row":  # so that no row of another collection is read
+    if order == "row":  # a range, so that no rows of other collections are read
         conditions.append(f"t.row > {number}::bigint << 36 AND t.row < {number + 1}::bigint << 36")
     source = _name_source(number, kind, set(names) | ({"facets"} if filtered else set()))
     sql = f"SELECT {', '.join(expressions)} FROM {source} WHERE {' AND '.join(conditions)}{filtered}"
@@ -137,7 +137,7 @@ def _make_query(number: int, wanted: Select, names: Sequence[str]) -> tuple[str,
 
 
 def _name_source(number: int, kind: int, names: set[str]) -> str:
-    """Name the table of a kind, and what it is joined with for some columns."""
+    """Return the table of a kind, with the joins that the columns need."""
     source = f"{TABLES[kind]} t"
     if kind == DOCUMENT and names & _OF_SUMMARY:
         source += " LEFT JOIN summaries u ON u.row = t.row"
@@ -158,7 +158,7 @@ NO_CONDITION = SqlFragment()
 
 
 def build_filter_conditions(alternatives: Sequence[Condition], *, table: str = "s") -> SqlFragment:
-    """Build the conditions on a row of a table: one of the alternatives, of which there must be some."""
+    """Build the SQL condition that a row fulfils one of the alternatives, which must not be empty."""
     if any(each.is_empty for each in alternatives):
         return NO_CONDITION
     made = [_build_condition(each, table) for each in alternatives]
@@ -169,9 +169,9 @@ def build_filter_conditions(alternatives: Sequence[Condition], *, table: str = "
 def find_narrow_subset(
     connection: Connection, number: int, alternatives: Sequence[Condition], limit: int
 ) -> SqlFragment | None:
-    """Find a query for the rows of the narrowest part of each alternative, if they are few; None if one is not narrow.
+    """Build a query for the rows of the narrowest part of each alternative; None if these are too many.
 
-    It reads the postings of facets: under row-level security PostgreSQL uses no index on arrays, since its operators
+    It reads the postings of facets: under row-level security PostgreSQL uses no index on arrays, since array operators
     could leak hidden rows.
     """
     sources = [_list_narrowing_parts(each, number) for each in alternatives]
@@ -203,7 +203,7 @@ def _build_condition(condition: Condition, table: str) -> SqlFragment:
 
 
 def _list_narrowing_parts(condition: Condition, number: int) -> list[SqlFragment]:
-    """List queries for the rows of each part of a condition that an index finds."""
+    """List queries for the rows of each part of a condition that has an index."""
     parts = [
         SqlFragment(
             f"SELECT chunk AS row FROM postings WHERE collection = {number} AND word = ANY(%s::bigint[])",
@@ -231,7 +231,7 @@ def _encode_facets(group: frozenset[str]) -> binary.BinaryParam:
 def apply_changes(
     connection: Connection, collection: OpenCollection, tx: Transaction, head: Head, before: Head
 ) -> None:
-    """Write what a transaction decided: at most one statement a table for what goes, and one for what comes."""
+    """Write the changes of a transaction, with at most one delete and one insert statement per table."""
     gone, added = _group(tx.removed.keys() - tx.added.keys()), _group(tx.added)
     if before.staged is not None or gone[STAGED]:
         _remove_staged(connection, collection.number, tx, head)
@@ -241,7 +241,7 @@ def apply_changes(
     kept = [tx.added[key] for key in added[CHUNK] if key in tx.removed]
     if kept:
         _move_chunks(connection, kept)
-    connection.execute(pool.LOCAL_GENERIC_PLANS)  # an insert has one plan, which takes longer to make than to run
+    connection.execute(pool.LOCAL_GENERIC_PLANS)  # planning an insert takes longer than running it
     for kind in (DOCUMENT, PIECE, BLOCK):
         if added[kind]:
             _upsert(connection, collection.number, kind, [tx.added[key] for key in added[kind]])
@@ -264,7 +264,7 @@ def _group(keys: Collection[Key]) -> dict[int, list[Key]]:
 
 
 def write_head(connection: Connection, number: int, head: Head) -> None:
-    """Write what is said of the whole collection."""
+    """Write the head of the collection."""
     names = ("embedder", "dim", "change", "documents", "chunks", "length", "last", "pending")
     connection.execute(
         f"UPDATE collections SET {', '.join(f'{name} = %s' for name in names)}, staged = %s, version = version + 1"
@@ -274,7 +274,7 @@ def write_head(connection: Connection, number: int, head: Head) -> None:
 
 
 def _remove_staged(connection: Connection, number: int, tx: Transaction, head: Head) -> None:
-    """Delete staged vectors that are removed, or of rows that are; all of them where no model is staged any more."""
+    """Delete removed staged vectors and those of removed rows; all if no model is staged any more."""
     gone = [key[1] for key in tx.removed if key[0] in (STAGED, CHUNK, DOCUMENT) and key not in tx.added]
     if head.staged is None:
         connection.execute(f"DELETE FROM staged WHERE collection = {number}")
@@ -315,7 +315,7 @@ def _list_arrays(names: Sequence[str]) -> str:
 
 
 def _encode_column(name: str, rows: Sequence[Row]) -> binary.BinaryParam:
-    if name == "kind":  # of a document: that of its row is its table
+    if name == "kind":  # the column of the table, not the kind of row
         name = "document_kind"
     values: list[Any] = [row[name] for row in rows]
     if name == "facets":
@@ -329,7 +329,7 @@ def _encode_column(name: str, rows: Sequence[Row]) -> binary.BinaryParam:
 
 
 def _write_summaries(connection: Connection, collection: OpenCollection, tx: Transaction, keys: Sequence[Key]) -> None:
-    """Write the vectors that documents have of their own; one that has not changed is not indexed again."""
+    """Write the summary vectors of documents; unchanged ones are not indexed again."""
     has = [tx.added[key] for key in keys if tx.added[key]["vector"] is not None]
     lost = [key[1] for key in keys if tx.added[key]["vector"] is None and key in tx.removed]
     if lost:
@@ -352,7 +352,7 @@ def _encode_vectors(rows: Sequence[Row], collection: OpenCollection) -> binary.B
 
 
 def _move_chunks(connection: Connection, rows: Sequence[Row]) -> None:
-    """Rewrite what a reader is shown of chunks that keep their rows, where it has changed; signals stay."""
+    """Update the changed places of chunks that keep their rows; signals stay."""
     names = ("row", *_MOVED)
     of_new, of_old = (", ".join(f"{table}.{name}" for name in _MOVED) for table in ("u", "c"))
     connection.execute(
@@ -363,7 +363,7 @@ def _move_chunks(connection: Connection, rows: Sequence[Row]) -> None:
 
 
 def _insert_chunks(connection: Connection, collection: OpenCollection, rows: Sequence[Row]) -> None:
-    """Insert chunks with their signals and postings. A chunk's words are its facets, then its terms."""
+    """Insert chunks with their signals and postings. A chunk's words are its facets, followed by its terms."""
     number, names, words = collection.number, _STORED[CHUNK], _Words(rows)
     shown = f"{_list_arrays(names)}, %s::int[], %s::int[]"
     slices = (binary.encode_ints(words.starts + 1), binary.encode_ints(words.starts + words.sizes))  # counted from 1
@@ -400,7 +400,6 @@ def _insert_chunks(connection: Connection, collection: OpenCollection, rows: Seq
 
 
 def _fill(connection: Connection, collection: OpenCollection, kind: int, rows: Sequence[Row]) -> None:
-    """Give rows that are pending their vectors."""
     numbers, vectors = _encode_column("row", rows), _encode_vectors(rows, collection)
     of_vectors = "unnest(%s::bigint[], %s::vector[]) AS u(row, vector)"
     if kind == DOCUMENT:
@@ -421,13 +420,13 @@ def _fill(connection: Connection, collection: OpenCollection, kind: int, rows: S
 
 
 def _place_vectors(rows: Sequence[Row]) -> list[int | None]:
-    """Place each row's vector among those there are, counted from 1."""
+    """Assign numbers from 1 to the rows that have a vector; None to the others."""
     places = iter(range(1, len(rows) + 1))
     return [None if row["vector"] is None else next(places) for row in rows]
 
 
 class _Words:
-    """The words of chunks as columns: those of all chunks one after the other, and where those of each begin."""
+    """The words of chunks as columns: all words concatenated, and where those of each chunk begin."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         facets = [hash_facets(row["facets"]) for row in rows]
@@ -435,7 +434,7 @@ class _Words:
         pairs = list(zip(facets, rows, strict=True))
         self.words = np.concatenate([none, *(part for own, row in pairs for part in (own, row["terms"]))])
         counts = (part for own, row in pairs for part in (np.zeros(len(own), np.int64), row["counts"]))
-        self._counts = np.concatenate([none, *counts])  # of a facet 0
+        self._counts = np.concatenate([none, *counts])  # 0 for a facet
         self.heads = np.array([len(each) for each in facets], np.int64)
         self.sizes = self.heads + np.array([len(row["terms"]) for row in rows], np.int64)
         self.starts = np.cumsum(self.sizes) - self.sizes
@@ -443,7 +442,7 @@ class _Words:
         self._lengths = np.array([row["length"] for row in rows], np.int64)
 
     def encode_postings(self) -> list[binary.BinaryParam]:
-        """Encode the columns of the postings, by word: neighbours in the index are written together."""
+        """Encode the columns of the postings, sorted by word, so that index neighbours are written together."""
         order = np.argsort(self.words, kind="stable")
         owners = np.repeat(np.arange(len(self._numbers)), self.sizes)[order]
         return [
@@ -463,7 +462,7 @@ def _insert_staged(connection: Connection, collection: OpenCollection, rows: Seq
     )
 
 
-@lru_cache(1024)  # the chunks of a document mostly have the same
+@lru_cache(1024)  # chunks of a document often have the same facets
 def hash_facets(facets: str) -> Hashes:
-    """Hash facets, given as a JSON list, to numbers, in its order."""
+    """Hash a JSON list of facets to numbers, in order."""
     return np.array([hash_facet(facet) for facet in json.loads(facets)], np.int64)

@@ -1,13 +1,12 @@
-"""The index of a collection in PostgreSQL: a search by vectors or by words is a statement.
+"""The index of a collection in PostgreSQL: each search by vectors or words is one statement.
 
-By vectors it is exact where there are few rows, by the graph where there are many. The graph holds vectors in half
-precision and only proposes candidates; their scores are computed here from the vectors in full precision, so they are
-the same as in any other store. It is ordered by Euclidean distance, which orders unit vectors as the cosine does: for
-the cosine pgvector uses inner products, which some of its builds get wrong on some processors.
+A vector search is exact for few rows and uses the graph for many. The graph has vectors in half precision and only
+proposes candidates; scores are computed here in full precision, so they are the same as in any other store. The graph
+uses Euclidean distance, which orders unit vectors like the cosine: for the cosine pgvector uses inner products, which
+some of its builds get wrong on some processors.
 
-By words it is BM25 over the postings, with the formula of `bm25`. Document frequencies are counted for each search, and
-the mean length is that of the collection in the same snapshot, so a score never depends on how the collection came to
-be.
+A word search is BM25 over the postings, with the formula of `bm25`. Each search counts document frequencies and takes
+the mean length in its snapshot, so a score does not depend on the collection's history.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,16 +32,16 @@ from clew.drivers.store.postgres.setup import OpenCollection, check_model_unchan
 from clew.drivers.store.scan import ScanIndex, compute_cosines
 
 Found = tuple[str, int, float]  # the id of a chunk or document, its row, its cosine
-BREADTH = 160  # candidates that a search in the graph keeps
-MAX_BREADTH = 1000  # the most that pgvector takes
+BREADTH = 160  # candidates of a search in the graph
+MAX_BREADTH = 1000  # the maximum of pgvector
 SPARE = 16  # candidates beyond k, so that ties are broken by id
 HALF_SPARE = 32  # candidates beyond 2k from the graph, because half precision reorders neighbours
-READ_SPARE = 3  # of them, those whose vectors are read beyond k: sending a vector takes a while
+READ_SPARE = 3  # candidates beyond k whose vectors are read: sending vectors is slow
 HALF_SLACK = 5e-4  # half precision changes the length of a vector, and so its score (by 2e-4 with 64 dimensions)
-MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the server
-REFRESH_SECONDS = 10.0  # after which the existing graphs are read again; the model is compared by every search
-TIED_SPARE = 6  # rows read beyond the k best; where these are all tied, all tied rows are read
-FILTERED_MARGIN = 500  # rows beyond the k best to which a filter is applied first
+MAX_CANDIDATES = 20_000  # with more ties than this, the server chooses among them
+REFRESH_SECONDS = 10.0  # after which the list of graphs is refreshed; every search checks the model
+TIED_SPARE = 6  # rows to read beyond the k best; if all of them are tied, all tied rows are read
+FILTERED_MARGIN = 500  # rows beyond the k best in the first attempt with a filter
 ALL = 1 << 62
 UNIT = 10**DIGITS
 
@@ -56,14 +55,14 @@ WITH w AS MATERIALIZED (
   JOIN collections c ON c.number = {{number}})
 """
 _COUNTED = "SELECT count(*)::float8 AS many FROM postings p WHERE p.word = a.word AND p.collection = {number}"
-_COUNTED_ALL = "SELECT clew.count_chunks(a.word)::float8 AS many"  # also those that labels hide
+_COUNTED_ALL = "SELECT clew.count_chunks(a.word)::float8 AS many"  # including hidden chunks
 _SCORE = f"sum(w.weight * p.count / (p.count + {K1}::float8 * (1::float8 - {B}::float8) + w.slope * p.length))"
 _SCORED = f"""{_WEIGHTS}, t AS (
   SELECT p.chunk, {_SCORE} AS score
   FROM w JOIN postings p ON p.word = w.word AND p.collection = {{number}}{{subset}} GROUP BY p.chunk),
 """
 _HITS = "c.id, c.row FROM best JOIN chunks c ON c.row = best.chunk"
-# The best without a full sort; which of those tied with the last are among them is left open.
+# The best without a full sort; the choice among those tied with the last is arbitrary.
 _FIRST = f"""
 best AS (SELECT chunk, score FROM t ORDER BY score DESC LIMIT {{limit}})
 SELECT round(best.score * {UNIT}::float8), {_HITS} WHERE best.score > 0
@@ -84,7 +83,7 @@ _COUNTED_SOME_OF_ALL = "SELECT least(clew.count_chunks(a.word), %s::bigint) AS m
 
 @dataclass(frozen=True, slots=True)
 class VectorTable:
-    """A table with vectors, and the table that has the ids of its rows."""
+    """A table with vectors, and the table with the ids of its rows."""
 
     name: str
     named_by: str
@@ -96,14 +95,14 @@ DOCUMENTS = VectorTable("summaries", "documents")
 
 @dataclass(frozen=True, slots=True)
 class NearestQuery:
-    """The k rows nearest to a vector in a table, among those of one collection that meet the conditions."""
+    """A query for the k nearest rows to a vector in a table, in one collection, under conditions."""
 
     table: VectorTable
     number: int
     vector: Vector
     k: int
     conditions: SqlFragment
-    is_half: bool = False  # the vectors are kept in half precision
+    is_half: bool = False  # whether the vectors are stored in half precision
 
     @property
     def column(self) -> str:
@@ -112,9 +111,9 @@ class NearestQuery:
 
 
 class PostgresIndex(ScanIndex):
-    """Searches of a collection; see `clew.drivers.store.backend.Index`. Each sees the state of its own time.
+    """Searches of a collection; see `clew.drivers.store.backend.Index`. Each sees the current state.
 
-    Which graphs exist is remembered for a while.
+    The list of graphs is cached for REFRESH_SECONDS.
     """
 
     def __init__(
@@ -126,14 +125,14 @@ class PostgresIndex(ScanIndex):
     ) -> None:
         super().__init__(read)
         self._pool, self.collection, self._exact_below = pool, collection, config.exact_below
-        self._is_limited = config.access is not None  # to what labels admit
+        self._is_limited = config.access is not None  # by labels
         self._graphs = frozenset[VectorTable]()  # the tables with a graph …
         self._refreshed = 0.0  # … at this time
 
     def _search(
         self, where: Filter, search: Callable[[Connection, SqlFragment, SqlFragment | None], list[T]]
     ) -> list[T]:
-        """Search by the conditions of a filter, in the subset that it admits if this is narrow."""
+        """Search with a filter: within the subset that it admits if that is small, else with conditions."""
         alternatives = expand_filter(where)
         if not alternatives:
             return []
@@ -159,7 +158,7 @@ class PostgresIndex(ScanIndex):
         return [(row, score) for _, row, score in self._search(where, search)]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """Find the k documents whose own vector is nearest, with the cosine."""
+        """Find the k documents with the nearest summary vector, and the cosines."""
         alternatives = expand_document_filter(where)
         if not alternatives:
             return []
@@ -175,7 +174,7 @@ class PostgresIndex(ScanIndex):
         subset: SqlFragment | None = None,
         effort: Effort = USUAL,
     ) -> list[Found]:
-        """Find the nearest rows, by the graph where there is one and it pays; StoreMismatch after a model switch."""
+        """Find the nearest rows, with the graph if there is one and it pays; ModelSwitched after a switch."""
         by_graph = not effort.is_exact and not subset
         is_known = by_graph and query.table in self._graphs and monotonic() <= self._refreshed + REFRESH_SECONDS
         if not is_known:
@@ -202,7 +201,7 @@ class PostgresIndex(ScanIndex):
     # -- by words
 
     def _fill(self, sql: str, *, subset: str = "") -> str:
-        """Fill the statement for this collection; how rare a word is, is counted over all of it."""
+        """Fill in a statement for this collection; document frequencies always count the whole of it."""
         number = self.collection.number
         many = _COUNTED_ALL if self._is_limited else _COUNTED.format(number=number)
         some = _COUNTED_SOME_OF_ALL if self._is_limited else _COUNTED_SOME.format(number=number)
@@ -219,7 +218,7 @@ class PostgresIndex(ScanIndex):
                 pool.use_custom_plans(connection)
             else:
                 pool.use_generic_plans(connection)
-            if not conditions.sql and len(terms.hashes) > 1:  # with one word, many are equal
+            if not conditions.sql and len(terms.hashes) > 1:  # with one word, many are tied
                 found = fetch_rows(connection, scored + _FIRST.format(limit=k + TIED_SPARE), params, prepare=True)
                 found.sort(key=lambda columns: (-columns[0], columns[1]))
                 if len(found) < k + TIED_SPARE or found[k - 1][0] > found[-1][0]:
@@ -235,7 +234,7 @@ class PostgresIndex(ScanIndex):
         return [(row, score / UNIT) for score, _, row in self._search(where, search)]
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """Count the chunks that have each of the terms, up to `at_most`."""
+        """Count, for each term, the chunks that have it, up to `at_most`."""
         params = binary.encode_bigints(hashes), at_most or ALL
 
         def count(connection: Connection) -> list[int]:
@@ -246,7 +245,7 @@ class PostgresIndex(ScanIndex):
 
 
 def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragment | None) -> list[Found]:
-    """Search all rows, or a subset, for the nearest, with their cosines."""
+    """Find the nearest rows among all, or in a subset, with their cosines."""
     pool.use_custom_plans(connection)
     source, params = f"{query.table.name} s", tuple[Any, ...]()
     if subset:
@@ -271,7 +270,7 @@ def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragmen
 def search_graph(
     connection: Connection, query: NearestQuery, collection: OpenCollection, breadth: int | None
 ) -> list[Found] | None:
-    """Search the graph for the nearest rows; None if it found too few, or the collection is of another model now."""
+    """Find the nearest rows with the graph; None if it finds too few, or the collection has another model now."""
     vector = binary.encode_vector(query.vector)
     params = (vector, *query.conditions.params, collection.embedder, vector)
     limit, read = 2 * query.k + HALF_SPARE, query.k + READ_SPARE
@@ -289,7 +288,7 @@ def search_graph(
 def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
     """Build a query for `limit` candidates of the graph, reordered in full precision, with the ids of the first `read`.
 
-    The model is compared once and first; if it is another, there are no candidates.
+    It first checks the model: if it is another, there are no candidates.
     """
     half = f"halfvec({len(query.vector)})"
     return (
@@ -305,13 +304,13 @@ def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
 
 
 def _is_untied(found: Sequence[Row], query: NearestQuery) -> bool:
-    """Return whether no row beyond the ones read can be tied with the k-th, by their cosine distances."""
+    """Return whether no unread row can be tied with the k-th, judging by the cosine distances."""
     distances = sorted(columns[0] for columns in found)
     return bool(distances[-1] - distances[query.k - 1] > (HALF_SLACK if query.is_half else scan.SLACK))
 
 
 def _rescore(found: Sequence[Row], query: NearestQuery) -> list[Found]:
-    """Rescore the k nearest: id, row and cosine in full precision."""
+    """Return the k nearest as (id, row, cosine), rescored in full precision."""
     if not found:
         return []
     read = binary.decode_vectors([columns[2] for columns in found], len(query.vector))

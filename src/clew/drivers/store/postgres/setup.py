@@ -1,4 +1,4 @@
-"""Opening a collection: checks the server and pgvector, creates the tables and the collection."""
+"""Opening a collection: check the server and pgvector, create the tables and the collection."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,27 +18,27 @@ SETUP_LOCK = 0x636C6577  # "clew"
 
 @dataclass(frozen=True, slots=True)
 class OpenCollection:
-    """An open collection and what is known of its server."""
+    """An open collection, and properties of its server."""
 
     number: int
-    vector_oid: int  # of the type in this database
-    has_iterative_scan: bool  # pgvector searches on where a filter leaves too few
+    vector_oid: int  # of the type vector in this database
+    has_iterative_scan: bool  # whether pgvector can continue a scan if a filter leaves too few
     embedder: str
     dim: int
-    is_half: bool  # the vectors of chunks are kept in half precision
+    is_half: bool  # whether the vectors of chunks are stored in half precision
     place: str  # for messages
 
 
 def check_model_unchanged(collection: OpenCollection, embedder: str) -> None:
-    """Raise ModelSwitched if `embedder`, as read now, is not the one with which the collection was opened."""
+    """Raise ModelSwitched if the current `embedder` is not the one with which the collection was opened."""
     if embedder != collection.embedder:
         raise model_switched_error(collection.place, embedder, collection.embedder)
 
 
 def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_half: bool) -> OpenCollection:
-    """Open a collection, or create it if it is missing; StoreMismatch if another model filled it.
+    """Open or create a collection; StoreMismatch if another model filled it.
 
-    is_half: Whether a new collection keeps the vectors of chunks in half precision.
+    is_half: Whether a new collection stores the vectors of chunks in half precision.
     """
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, collection) as connection:
@@ -58,7 +58,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int, is_ha
 
 
 def read_stored_embedder_name(url: str, collection: str, _: str = "") -> str | None:
-    """Read the name of the embedder that a collection was filled with; None if there is no such collection."""
+    """Read the name of a collection's embedder; None if there is no such collection."""
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, collection) as connection:
         if not has_right_format(connection, place):
@@ -68,9 +68,9 @@ def read_stored_embedder_name(url: str, collection: str, _: str = "") -> str | N
 
 
 def make_app_role(url: str) -> None:
-    """Create the role `clew_app`, which can do no more than a store needs, or grant it what it lacks.
+    """Create the role `clew_app` with the minimal rights for a store, or grant it missing ones.
 
-    It has no password; `ALTER ROLE clew_app PASSWORD '…'` gives it one.
+    It has no password; `ALTER ROLE clew_app PASSWORD '…'` sets one.
     """
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, "") as connection:
@@ -81,7 +81,7 @@ def make_app_role(url: str) -> None:
 
 
 def prepare_tables(connection: Connection, place: str) -> None:
-    """Create the tables if there are none, while every other program waits; StoreMismatch for another format."""
+    """Create the tables if there are none, while other programs wait; StoreMismatch for another format."""
     if has_right_format(connection, place):
         return
     connection.execute("SELECT pg_advisory_lock(%s)", (SETUP_LOCK,))
@@ -115,7 +115,7 @@ def read_format(connection: Connection) -> int:
 
 
 def has_right_format(connection: Connection, place: str) -> bool:
-    """Return whether the tables have been created; StoreMismatch if another version of Clew did so."""
+    """Return whether the tables exist; StoreMismatch if another version of Clew created them."""
     number = read_format(connection)
     if number not in (0, FORMAT):
         raise other_format_error(place, number, FORMAT, target="database")
@@ -123,7 +123,7 @@ def has_right_format(connection: Connection, place: str) -> bool:
 
 
 def _make_collection(connection: Connection, name: str, embedder: str, dim: int, *, is_half: bool) -> None:
-    """Make a collection and its partition, unless another program has just made it."""
+    """Create a collection and its partition, unless another program has just created it."""
     statement = (
         "INSERT INTO collections(name, embedder, dim, is_half) VALUES(%s, %s, %s, %s)"
         " ON CONFLICT DO NOTHING RETURNING 1"
@@ -134,14 +134,14 @@ def _make_collection(connection: Connection, name: str, embedder: str, dim: int,
 
 
 def _find_collection(connection: Connection, name: str) -> tuple[int, str, int, bool] | None:
-    """Find the number, embedder and width of a collection, and whether it keeps vectors in half precision."""
+    """Return number, embedder, dimension and `is_half` of a collection; None if there is none."""
     statement = "SELECT number, embedder, dim, is_half FROM collections WHERE name = %s"
     found = pool.fetch_rows(connection, statement, (name,))
     return (found[0][0], found[0][1], found[0][2], found[0][3]) if found else None
 
 
 def _ensure_pgvector(connection: Connection, place: str) -> tuple[int, ...]:
-    """Enable pgvector if it is not; return its version."""
+    """Enable pgvector if necessary; return its version."""
     server = connection.info.server_version // 10000
     if server < MIN_SERVER:
         raise DriverFailed(f"{place}: PostgreSQL {server} is too old; Clew needs {MIN_SERVER} or later")

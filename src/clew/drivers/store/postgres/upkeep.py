@@ -1,7 +1,7 @@
-"""Upkeep of the collections of a server: graphs, partitions, the room that deleted rows take; their list and removal.
+"""Upkeep of collections on a server: graphs, partitions and deleted rows; also the list and removal of collections.
 
-The graph of a large collection is an HNSW index of its own over its vectors in half precision. The postings of each
-collection have a table of their own, `postings_NUMBER`.
+A large collection has its own HNSW index over its vectors in half precision. The postings of each collection have their
+own table, `postings_NUMBER`.
 """
 
 from collections.abc import Sequence
@@ -22,24 +22,24 @@ from clew.drivers.store.postgres.pool import Pool, connect, fetch_rows
 from clew.drivers.store.postgres.setup import OpenCollection, has_right_format
 
 GRAPHS = ("signals", "summaries")  # tables with a graph for each large collection
-MIN_REBUILT_BYTES = 4 << 20  # of a graph, below which its size says nothing
-GRAPH_ROW_BYTES = 400  # of a graph beside each vector in half precision: its neighbours
-MAX_GRAPH_GROWTH = 2.0  # over what its vectors take, above which a graph is built anew
-MAX_DIM = 4000  # dimensions that pgvector indexes in half precision
+MIN_REBUILT_BYTES = 4 << 20  # smaller graphs are not rebuilt: their size says nothing
+GRAPH_ROW_BYTES = 400  # of a graph per vector in half precision, for its neighbours
+MAX_GRAPH_GROWTH = 2.0  # rebuild a graph that is larger than its vectors need by this factor
+MAX_DIM = 4000  # dimensions that pgvector can index in half precision
 LOCK_SECONDS = 0.1  # between attempts to take the lock of a graph
-MAX_MEMORY = 512  # MB to build one in; a graph that needs more is built more slowly
-LOCK_TIMEOUT = "60s"  # to wait for those who use a table
+MAX_MEMORY = 512  # MB for building a graph; a larger graph is built more slowly
+LOCK_TIMEOUT = "60s"  # to wait for users of a table
 NOTE = (
     "the server's write-ahead log, archives of it, replicas, backups and logs are its operator's, and exports are "
     "their owners': they keep what was erased until they are recycled or removed"
 )
-# The tables that hold rows of a collection, with its own partition.
+# The tables with rows of a collection, including its own partition.
 _TABLES = (
     "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('clew') AND relkind = 'r'"
     " AND relname <> 'format' AND (NOT relispartition OR relname = %s) ORDER BY 1"
 )
-ALL_COLLECTIONS = "*"  # what a connection names to see which collections there are; no collection can have this name
-DROP_TIMEOUT = "500ms"  # for which searches of other collections may have to wait while a partition is dropped
+ALL_COLLECTIONS = "*"  # a connection names this to list all collections; no collection can have this name
+DROP_TIMEOUT = "500ms"  # for dropping a partition: searches of other collections may have to wait meanwhile
 
 
 def build_due_graphs(pool: Pool, collection: OpenCollection, config: StoreConfig) -> None:
@@ -53,10 +53,10 @@ def build_due_graphs(pool: Pool, collection: OpenCollection, config: StoreConfig
 
 
 def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> list[str]:
-    """Build graphs that are due or mostly deleted rows, and vacuum the tables; return what was done.
+    """Build graphs that are due or bloated, and vacuum the tables; describe what was done.
 
-    Others search and write meanwhile. The tables are those of all collections of the database, so there is one
-    upkeep of it at a time: two would wait for each other.
+    Others can search and write meanwhile. All collections of the database share the tables, so only one upkeep runs at
+    a time: two would wait for each other.
     """
     with translate_errors(pool.place), pool.open_connection() as connection:
         if not try_lock(connection, "maintain"):
@@ -78,19 +78,19 @@ def maintain(pool: Pool, collection: OpenCollection, config: StoreConfig) -> lis
 
 
 def _rebuild(connection: Connection, collection: OpenCollection, table: str, rows: int) -> list[str]:
-    """Build a graph anew that takes far more than its vectors need; return what was done."""
+    """Rebuild a graph that is far larger than its vectors need; describe what was done."""
     name = f"{table}_graph_{collection.number}"
     ((size,),) = fetch_rows(connection, "SELECT pg_relation_size(to_regclass(%s))", (f"clew.{name}",))
     needed = MAX_GRAPH_GROWTH * max(rows, 1) * (2 * collection.dim + GRAPH_ROW_BYTES)
     if not size or size < max(MIN_REBUILT_BYTES, needed):
         return []
-    if not try_lock(connection, name):  # a switch to another model, or the removal of the collection
+    if not try_lock(connection, name):  # held by a model switch or the removal of the collection
         return []
     connection.execute("SELECT set_config('max_parallel_maintenance_workers', '0', false)")
     index = sql.Identifier("clew", name)
     try:
         connection.execute(sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(index))
-    except errors.UndefinedObject:  # it was dropped meanwhile, by a switch to another model
+    except errors.UndefinedObject:  # dropped meanwhile by a model switch
         return []
     ((now,),) = fetch_rows(connection, "SELECT pg_relation_size(to_regclass(%s))", (f"clew.{name}",))
     return [f"built the graph of {table} anew: {size:,} bytes became {now or 0:,}"]
@@ -103,7 +103,7 @@ def _count_dead_rows(connection: Connection) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GraphState:
-    """The counts and the embedder of a collection, and which of its graphs exist."""
+    """The counts and the embedder of a collection, and its existing graphs."""
 
     documents: int
     chunks: int
@@ -113,12 +113,12 @@ class GraphState:
 
     @property
     def graphs(self) -> tuple[tuple[str, int, bool], ...]:
-        """Tables with a graph, how many rows of them are the collection's, and whether the graph exists."""
+        """(table, number of the collection's rows, whether the graph exists) for each table with a graph."""
         return ("signals", self.chunks, self.has_chunk_graph), ("summaries", self.documents, self.has_summary_graph)
 
 
 def read_graph_state(connection: Connection, number: int) -> GraphState:
-    """Read the counts and embedder of a collection now, and which of its HNSW graphs exist."""
+    """Read the current counts, embedder and HNSW graphs of a collection."""
     has = "coalesce((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('clew.{0}_graph_{1}')), false)"
     found = fetch_rows(
         connection,
@@ -137,8 +137,8 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
     if now.embedder != collection.embedder or any(exists for each, _, exists in now.graphs if each == table):
         return
     memory = min(MAX_MEMORY, 64 + rows * (2 * dim + 1000) // 1_000_000)
-    # Without parallel workers: with them, some packages of pgvector crash on some processors, and the server ends all
-    # connections. Others read and write meanwhile, so a longer build does no harm.
+    # No parallel workers: with them, some packages of pgvector crash on some processors, and the server ends all
+    # connections. Others can read and write meanwhile, so a longer build does no harm.
     connection.execute(
         "SELECT set_config('maintenance_work_mem', %s, false),"
         " set_config('max_parallel_maintenance_workers', '0', false)",
@@ -147,9 +147,9 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
     if not is_owner(connection, table):
         connection.execute("SELECT build_graph(%s)", (table,))
         return
-    connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # the rest of an interrupted build
+    connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # the remains of an interrupted build
     column = "half" if collection.is_half and table == "signals" else "vector"
-    connection.execute(  # as the SQL function build_graph does, but while others write
+    connection.execute(  # like the SQL function build_graph, but while others write
         f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw (({column}::halfvec({dim})) halfvec_l2_ops)"
         f" WITH (m = 16, ef_construction = 128) WHERE collection = {collection.number}"
     )
@@ -159,7 +159,7 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
 def drop_graph(connection: Connection, table: str, number: int) -> None:
     """Drop the graph over a table's vectors; nobody can build it again until the connection is closed."""
     name = f"{table}_graph_{number}"
-    while not try_lock(connection, name):  # a statement that waits would stop the builder, which waits for it
+    while not try_lock(connection, name):  # poll: a waiting statement would block the builder, a deadlock
         sleep(LOCK_SECONDS)
     if is_owner(connection, table):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
@@ -174,7 +174,7 @@ def drop_graph(connection: Connection, table: str, number: int) -> None:
 
 
 def drop_leftovers(connection: Connection, table: str, number: int) -> int:
-    """Drop what rebuilds of a graph that were cut off have left, which takes vectors of one width; return how many."""
+    """Drop the indexes left by interrupted rebuilds, which still enforce the old dimension; return how many."""
     left = _list_leftovers(connection, f"{table}_graph_{number}")
     for name in left:
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
@@ -190,20 +190,20 @@ def _list_leftovers(connection: Connection, name: str) -> list[str]:
 
 
 def is_owner(connection: Connection, table: str | None = None) -> bool:
-    """Return whether the role owns a table that there is, or all of them, or may act for who does."""
+    """Return whether the role owns an existing table (None: all of them), or may act for the owner."""
     which = "relnamespace = to_regnamespace('clew') AND relkind = 'r'" if table is None else "oid = to_regclass(%s)"
     sql = f"SELECT bool_and(pg_has_role(current_user, relowner, 'USAGE')) FROM pg_class WHERE {which}"
     return bool(fetch_rows(connection, sql, () if table is None else (f"clew.{table}",))[0][0])
 
 
 def try_lock(connection: Connection, name: str) -> bool:
-    """Try to take the lock of a name, held until the connection is closed; return whether it was taken."""
+    """Try to take a named advisory lock, held until the connection is closed; return whether it was taken."""
     key = xxh3_64_intdigest(name.encode()) - (1 << 63)
     return bool(fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (key,))[0][0])
 
 
 def rewrite_tables(pool: Pool, number: int) -> Purge:
-    """Rewrite the tables of a collection without dead rows, and their statistics, as far as the role may."""
+    """Rewrite the tables of a collection without dead rows, and their statistics, if the role may."""
     with translate_errors(pool.place), pool.open_connection() as connection:
         ((role,),) = fetch_rows(connection, "SELECT current_user::text")
         tables = [name for (name,) in fetch_rows(connection, _TABLES, (f"postings_{number}",))]
@@ -215,24 +215,24 @@ def rewrite_tables(pool: Pool, number: int) -> Purge:
             )
             return Purge(forbidden=(text,))
         again = _rewrite(connection, tables)
-        connection.execute("ANALYZE clew.postings")  # the statistics of the whole are apart from those of partitions
+        connection.execute("ANALYZE clew.postings")  # a partitioned table has its own statistics
         rewritten = f"VACUUM (FULL, ANALYZE) of {len(tables) - len(again)} of {len(tables)} tables"
         return Purge((rewritten,), tuple(again), tuple(_rewrite_statistics(connection, role)))
 
 
 def rewrite_named(pool: Pool) -> None:
-    """Remove the dead rows of what is kept by name, where the role may."""
+    """Remove the dead rows of the table `named`, if the role may."""
     with translate_errors(pool.place), pool.open_connection() as connection:
         if is_owner(connection):
             _rewrite(connection, ("named",))
 
 
 def _rewrite(connection: Connection, tables: Sequence[str]) -> list[str]:
-    """Rewrite tables, their indexes and statistics without what was deleted; return which were in use for too long.
+    """Rewrite tables, indexes and statistics without deleted rows; describe the tables that were in use for too long.
 
     Every table is locked while it is rewritten, so other programs wait.
     """
-    # Without parallel workers: with them, some packages of pgvector crash when they build a graph.
+    # No parallel workers: with them, some packages of pgvector crash when they build a graph.
     connection.execute(
         "SELECT set_config('lock_timeout', %s, false), set_config('max_parallel_maintenance_workers', '0', false)",
         (LOCK_TIMEOUT,),
@@ -247,7 +247,7 @@ def _rewrite(connection: Connection, tables: Sequence[str]) -> list[str]:
 
 
 def _rewrite_statistics(connection: Connection, role: str) -> list[str]:
-    """Remove the statistics before the last ones, which hold samples of the values of every column."""
+    """Remove older statistics from the disk: they contain sample values of every column."""
     ((allowed,),) = fetch_rows(
         connection,
         "SELECT r.rolsuper OR pg_has_role(current_user, d.datdba, 'USAGE') FROM pg_roles r, pg_database d"
@@ -267,13 +267,13 @@ def _rewrite_statistics(connection: Connection, role: str) -> list[str]:
 
 
 def empty_partition(connection: Connection, number: int) -> None:
-    """Empty the partition of a collection, in a transaction; other roles than its owner delete row by row."""
+    """Empty the partition of a collection, in a transaction; do nothing if the role is not its owner."""
     if is_owner(connection, f"postings_{number}"):
         connection.execute(f"TRUNCATE clew.postings_{number}")
 
 
 def drop_partition(connection: Connection, number: int) -> bool:
-    """Drop the partition of a collection that is gone, outside of a transaction; False if that must wait."""
+    """Drop the partition of a removed collection, outside a transaction; return False if that must wait."""
     if not is_owner(connection, f"postings_{number}"):
         return False
     try:
@@ -286,7 +286,7 @@ def drop_partition(connection: Connection, number: int) -> bool:
 
 
 def drop_left_partitions(connection: Connection) -> int:
-    """Drop partitions of collections that are gone; return how many. For the owner of the tables."""
+    """Drop the partitions of removed collections; return how many. Only for the owner of the tables."""
     with connection.transaction():
         connection.execute("SELECT set_config('clew.collection', %s, true)", (ALL_COLLECTIONS,))
         found = fetch_rows(
@@ -299,7 +299,7 @@ def drop_left_partitions(connection: Connection) -> int:
 
 
 def list_collections(url: str) -> list[CollectionRecord]:
-    """List the collections of a database, by name; DriverFailed if the role may not see which there are."""
+    """List the collections of a database, by name; DriverFailed if the role may not list them."""
     place = describe_address(url)
     with translate_errors(place), connect(url, ALL_COLLECTIONS) as connection:
         if not has_right_format(connection, place):
@@ -314,7 +314,7 @@ def list_collections(url: str) -> list[CollectionRecord]:
 
 
 def drop_collection(url: str, name: str) -> CollectionRecord:
-    """Remove a collection with every row and graph of it, whole or not at all; return what it was, or NotFound."""
+    """Remove a collection with all its rows and graphs, atomically; return its last record, or raise NotFound."""
     place = describe_address(url)
     with translate_errors(place), connect(url, name) as connection:
         found = (
@@ -325,12 +325,12 @@ def drop_collection(url: str, name: str) -> CollectionRecord:
         if not found:
             raise NotFound(f"there is no collection {name!r} in {place}; `clew collections` lists them")
         record, number = _read_record(connection, name), int(found[0][0])
-        for table in ("signals", "summaries"):  # and nobody builds them again while this connection is open
+        for table in ("signals", "summaries"):  # nobody can build them again while this connection is open
             drop_graph(connection, table, number)
-        with connection.transaction():  # for which writers wait
+        with connection.transaction():  # writers wait
             connection.execute("SELECT 1 FROM collections WHERE number = %s FOR UPDATE", (number,))
             empty_partition(connection, number)
-            # The documents go while the collection is there: row security admits what belongs to them only then.
+            # Delete the documents first: row-level security shows their rows only while the collection exists.
             connection.execute("DELETE FROM documents WHERE collection = %s", (number,))
             connection.execute("DELETE FROM collections WHERE number = %s", (number,))
         drop_partition(connection, number)
@@ -338,7 +338,7 @@ def drop_collection(url: str, name: str) -> CollectionRecord:
 
 
 def _may_list(connection: Connection) -> bool:
-    """Return whether row security lets this role see all collections: it owns the tables, or is free of it."""
+    """Return whether this role can see all collections: it owns the tables, or bypasses row-level security."""
     ((may,),) = fetch_rows(
         connection,
         "SELECT r.rolsuper OR r.rolbypassrls OR pg_has_role(r.oid, c.relowner, 'USAGE') FROM pg_roles r, pg_class c"
@@ -348,7 +348,7 @@ def _may_list(connection: Connection) -> bool:
 
 
 def _read_record(connection: Connection, name: str) -> CollectionRecord:
-    """Read what the tables say of a collection; the connection then sees its rows and no others."""
+    """Read the record of a collection; the connection then sees only its rows."""
     connection.execute("SELECT set_config('clew.collection', %s, false)", (name,))
     ((number, documents, chunks, embedder, created),) = fetch_rows(
         connection, "SELECT number, documents, chunks, embedder, created FROM collections WHERE name = %s", (name,)
@@ -359,10 +359,7 @@ def _read_record(connection: Connection, name: str) -> CollectionRecord:
 
 
 def estimate_disk_usage(connection: Connection, number: int, chunks: int) -> int:
-    """Estimate the bytes of the server's disk that a collection takes: its partition, and its share of other tables.
-
-    The share is by its chunks.
-    """
+    """Estimate the bytes on disk of a collection: its partition, and its share of other tables, by chunks."""
     ((own, shared, all_chunks),) = fetch_rows(
         connection,
         "SELECT sum(pg_total_relation_size(oid)) FILTER (WHERE relname = %s)::int8,"

@@ -1,1 +1,1 @@
-"""The embedded store: SQLite as the source of truth, an exact or an HNSW index over it."""
+"""The embedded store: SQLite as the source of truth, with an exact or an HNSW index."""

@@ -1,4 +1,4 @@
-"""The SQLite backend: the rows of a collection in its database, transactions, named values."""
+"""The SQLite backend: rows, transactions and named values of a collection."""
 
 import json
 import sqlite3
@@ -25,11 +25,11 @@ from clew.drivers.store.sqlite.index import SqliteIndex
 from clew.drivers.store.sqlite.rows import SqliteSnapshot, apply_changes
 from clew.drivers.store.store import DEFAULTS, make_opener
 
-MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
+MAX_TOMBSTONES = 20_000  # kept so that an index can catch up instead of being rebuilt
 
 
 class SqliteBackend(BaseBackend):
-    """One collection in a folder, or in memory where the folder is None; see `Backend`."""
+    """One collection in a folder, or in memory if the folder is None; see `Backend`."""
 
     remedy_unreadable: Remedy = "copy"
 
@@ -43,17 +43,17 @@ class SqliteBackend(BaseBackend):
         self.index: SqliteIndex = SqliteIndex(database, self._folder, self._config)
 
     def head(self) -> Head:
-        """Return what is said of the whole."""
+        """Return the head."""
         return self._database.read_state()
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator[SqliteSnapshot]:
-        """Return one state for several reads."""
+        """Open a snapshot for several reads."""
         with self._database.read() as db:
             yield SqliteSnapshot(self._database, db)
 
     def write(self, decide: Callable[[Transaction], T], *, is_change: bool = True) -> T:
-        """Run a transaction; SQLite lets one process write at a time, so it is decided once."""
+        """Run a transaction; SQLite lets one process write at a time, so it runs only once."""
         with self._database.write_transaction() as (db, state):
             result, head = self._write(db, state, decide, is_change=is_change)
         if head is not None and head.last > state.last:
@@ -71,13 +71,11 @@ class SqliteBackend(BaseBackend):
         return result, head
 
     def named(self, kind: str) -> "SqliteNamed":
-        """Return the values of a kind."""
+        """Return the named values of a kind."""
         return SqliteNamed(self._database, kind)
 
     def swap_vectors(self, change: int) -> bool:
-        """Exchange the vectors in use with the staged ones; the collection gets a new id, so that no index is taken
-        for one of the new vectors.
-        """
+        """Swap the active vectors with the staged ones; a new collection id makes old indexes invalid."""
         with self._database.write_transaction() as (db, state):
             head = state.swap_models(change)
             if head is None or head.staged is None:
@@ -112,16 +110,16 @@ class SqliteBackend(BaseBackend):
         return True
 
     def reopen(self, embedder: Embedder) -> "SqliteBackend":
-        """Open the same collection for the model that it has by now."""
+        """Open the same collection for the model that it was switched to."""
         other = copy(self)
         other._use_database(self._database.reopen_for_model_in_use(embedder))
         self.index.close()
         return other
 
     def compact(self) -> Purge:
-        """Take what was deleted from the disk: tombstones, the index, free pages, the log."""
+        """Remove deleted content from the disk: tombstones, the index, free pages, the log."""
         with self._database.write_transaction() as (db, state):
-            db.execute("DELETE FROM gone")  # every index that is open anywhere is too far behind, and is rebuilt
+            db.execute("DELETE FROM gone")  # every open index is then too far behind, and is rebuilt
             schema.write_meta(db, change=state.change + 1, pruned=state.change + 1)
         if self._folder is None:
             return Purge()
@@ -133,13 +131,13 @@ class SqliteBackend(BaseBackend):
         return Purge(done, again=(*index, *database))
 
     def notes(self) -> list[str]:
-        """Return what is beyond the folder."""
+        """Describe what an erasure of the folder cannot reach."""
         if self._folder is None:
             return []
         return ["backups and exports of the collection, and the free blocks of the disk, are beyond this erasure"]
 
     def reclaim_room(self, min_share: float) -> list[str] | None:
-        """Rewrite the database without free pages if these are such a share of it; return what could not be done."""
+        """Rewrite the database without free pages; return problems, or None if less than `min_share` is free."""
         if self._folder is None:
             return None
         with self._database.reader as db:
@@ -147,13 +145,13 @@ class SqliteBackend(BaseBackend):
         return rewrite_database(self._folder) if share >= min_share else None
 
     def flush(self, *, with_graph: bool = True) -> None:
-        """Return when all that was put is safe on disk and the index is in its best shape."""
+        """Write everything to disk and optimise the index."""
         if self.index.flush(with_graph=with_graph):
             self._prune_tombstones()
         self._database.flush()
 
     def _prune_tombstones(self) -> None:
-        """Delete the oldest tombstones; an index that is further behind is rebuilt."""
+        """Delete the oldest tombstones; an index that still needs them is rebuilt."""
         with self._database.write_transaction() as (db, _):
             sql = "SELECT change FROM gone ORDER BY change DESC LIMIT 1 OFFSET ?"
             oldest = db.execute(sql, (MAX_TOMBSTONES,)).fetchone()
@@ -162,29 +160,29 @@ class SqliteBackend(BaseBackend):
                 schema.write_meta(db, pruned=oldest[0])
 
     def maintain(self) -> list[str]:
-        """Bring the index into its best shape; nothing else needs it: SQLite uses freed pages again."""
+        """Optimise the index. Nothing else needs upkeep, since SQLite reuses free pages."""
         self.index.flush(is_thorough=True)
         self._prune_tombstones()
         self._database.flush()
         return [f"index kept up: {self.describe()[0]}"]
 
     def describe(self) -> tuple[str, int]:
-        """Return the kind of the index that searches, and the bytes on disk."""
+        """Return the kind of the search index, and the bytes on disk."""
         return self.index.get_name(), measure_disk_usage(self._folder) if self._folder else 0
 
     def inspect(self, *, is_quick: bool) -> Iterator[Defect]:
-        """Yield what is wrong with the file and the index."""
+        """Yield the defects of the file and the index."""
         with self._database.read_transaction() as (db, _):
             yield from inspect.inspect_file(db, is_quick=is_quick)
         yield from inspect_while_unchanged(lambda: self.head().change, lambda: self.index.inspect(is_quick=is_quick))
 
     def repair(self, defects: Sequence[Defect], ids: Sequence[str], mend: Callable[[Transaction], None]) -> None:
-        """Mend the tables; every index is then too far behind, and is built again by the next search."""
+        """Repair the tables; the next search rebuilds the index."""
         self.index.discard()
         if any(each.remedy == "copy" for each in defects):
             with self._database.reader as db:
                 inspect.rewrite_rows(db)
-            return  # what is wrong with the rows is asked anew
+            return  # the rows are inspected again
         with self._database.write_transaction() as (db, state):
             inspect.prepare_repair(db, ids, state.change + 1)
             self._write(db, state, mend, is_change=False)
@@ -196,13 +194,13 @@ class SqliteBackend(BaseBackend):
 
 
 class SqliteNamed(NamedTexts):
-    """The values of a kind in the table `named`, whatever the model: a job may be to switch to another."""
+    """The values of a kind in the table `named`, accessible after a model switch, too: a job may make the switch."""
 
     def __init__(self, database: Database, kind: str) -> None:
         self._database, self._kind = database, kind
 
     def load_texts(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """Load the texts of these names that exist, or all."""
+        """Load the existing texts with these names, or all."""
         with self._database.reader as db:
             return self._load(db, names)
 
@@ -214,7 +212,7 @@ class SqliteNamed(NamedTexts):
         return check_texts(self._kind, db.execute(sql, params))
 
     def change(self, decide: Callable[[Values], T], names: Collection[str] | None = None) -> T:
-        """Run a transaction that changes the values in place; what is deleted is overwritten."""
+        """Run a transaction that changes the values in place; overwrite deleted ones."""
         with self._database.reader as db:
             db.execute("PRAGMA secure_delete = ON")
             try:
@@ -236,13 +234,13 @@ class SqliteNamed(NamedTexts):
         return result
 
     def purge(self) -> None:
-        """Empty the log: what is deleted is overwritten in the database itself."""
+        """Empty the log; the database itself has overwritten deleted values."""
         with self._database.reader as db:
             truncate_log(db)
 
 
 def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:
-    """Measure the share of the database's file that it does not use: free pages, and what no rewrite could cut off."""
+    """Return the unused fraction of the database file: free pages, and space beyond the last page."""
     pages, free, size = (
         int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
     )
@@ -251,11 +249,11 @@ def measure_free_share(db: sqlite3.Connection, folder: Path) -> float:
 
 
 def rewrite_database(folder: Path) -> list[str]:
-    """Rewrite the database without free pages and empty its log; return what could not be done, as sentences."""
+    """Rewrite the database without free pages and empty its log; return problems as sentences."""
     file = folder / schema.FILE
     try:
         with closing(schema.connect(folder)) as db:
-            db.execute("PRAGMA secure_delete = ON")  # for new pages too: they would hold what was in memory before
+            db.execute("PRAGMA secure_delete = ON")  # else even new pages could contain old memory
             db.execute("VACUUM")
             if not truncate_log(db):
                 return [f"{file}: another process is reading, so the log was not emptied; do it again later"]
@@ -265,7 +263,7 @@ def rewrite_database(folder: Path) -> list[str]:
 
 
 def truncate_log(db: sqlite3.Connection) -> bool:
-    """Copy the whole log into the database and empty it; False if a reader did not let it for too long."""
+    """Checkpoint the whole log and empty it; return False if a reader blocks this for too long."""
     deadline = time.monotonic() + schema.WRITE_TIMEOUT
     while True:
         ((is_blocked, _, _),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -1,13 +1,12 @@
-"""What stands beside a shard: its checkpoint and its seal.
+"""The checkpoint and the seal of a shard.
 
 The checkpoint says which collection a shard indexes and how far it has followed. It is written after the shard is safe
-on disk, so it is never ahead of it; a shard without one was never finished.
+on disk, so it is never ahead of the shard. A shard without a checkpoint was never finished.
 
-The seal has the checksums of its files, written when it is saved and broken before it is changed. A shard whose seal
-does not match was damaged; one without a seal was being changed when its process was killed. Either is built again: a
-damaged one may end the process that opens it. Most of a shard's files are holes, which read as zeros. A checksum is of
-the blocks that hold something and of their places, so that holes need not be read, and a copy without holes has the
-same one.
+The seal has the checksums of the shard's files. It is written when the shard is saved, and deleted before it is
+changed. If the seal does not match, the shard is damaged; if it is missing, the process was killed during a change.
+Both are rebuilt, since opening a damaged shard may crash the process. The files are sparse: a checksum covers only
+nonzero blocks and their positions, so that holes need not be read, and a copy without holes has the same checksum.
 """
 
 import json
@@ -27,15 +26,15 @@ FILE = "mark.json"
 SEAL = "seal.json"
 _VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
 _REWRITTEN = ("id_tracker.versions", "mutable_id_tracker.versions")  # … once after points were removed
-_BY_BLOCKS = "blocks:"  # before a checksum
+_BY_BLOCKS = "blocks:"  # prefix of a checksum
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Which collection a shard indexes, and the row and change to which it has followed.
+    """The collection that a shard indexes, and the row and change up to which it has followed.
 
-    `average` is the mean chunk length with which its stored weights were computed, `unindexed` the number of rows
-    added or removed since its graph was built.
+    `average` is the mean chunk length for its stored weights, `unindexed` the number of rows added or removed since its
+    graph was built.
     """
 
     collection_id: str
@@ -49,7 +48,7 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """Read the checkpoint in a folder; None if there is none of this format."""
+    """Read the checkpoint in a folder; None if there is none with this format."""
     try:
         checkpoint = Checkpoint(**json.loads((folder / FILE).read_text("utf-8")))
     except (OSError, ValueError, TypeError, AttributeError):
@@ -68,7 +67,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 class Seal:
-    """The seal of an open shard; `breaks` counts how often it was broken."""
+    """The seal of an open shard; `breaks` counts the calls of `break_`."""
 
     def __init__(self, folder: Path) -> None:
         self.breaks = 0
@@ -80,10 +79,10 @@ class Seal:
         self._file.unlink(missing_ok=True)
 
     def write(self, lock: AbstractContextManager[object], breaks: int) -> None:
-        """Seal a shard that was saved when its seal had been broken so often; one that is sealed stays as it is.
+        """Seal a saved shard, unless it is sealed or was changed since the save.
 
-        The lock is not held while the files are read, which takes seconds where they are large. A shard that was
-        changed since is not sealed.
+        lock: Not held while the files are read, which takes seconds for large ones.
+        breaks: The value of `self.breaks` at the time of the save.
         """
         if self._file.exists():
             return
@@ -93,7 +92,7 @@ class Seal:
                 self._save(made)
 
     def renew(self) -> None:
-        """Make a seal that was right right again, after the shard was opened: opening may have rewritten a file."""
+        """Update a valid seal after the shard was opened, since opening may rewrite a file."""
         sealed = json.loads(self._file.read_text("utf-8"))
         now = {name: value for name, value in _list_sums(self._folder, only=_REWRITTEN) if name in sealed}
         if sealed != sealed | now:
@@ -106,7 +105,7 @@ class Seal:
 
 
 def has_right_seal(folder: Path, *, only: str | None = None) -> bool:
-    """Return whether a shard is sealed and every file of it, or the one of this name, is as it was then."""
+    """Return whether a shard is sealed and its files, or the one named `only`, match the seal."""
     try:
         sealed = json.loads((folder / SEAL).read_text("utf-8"))
         wanted = {only: sealed[only]} if only else sealed
@@ -116,8 +115,8 @@ def has_right_seal(folder: Path, *, only: str | None = None) -> bool:
 
 
 def _list_sums(folder: Path, *, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """List the path and checksum of each file, or of those with one of these names."""
-    buffer = bytearray(BLOCK)  # for all files: a new one for each block takes longer
+    """Yield the path and checksum of each file, or of those with one of these names."""
+    buffer = bytearray(BLOCK)  # reused for all files, which is faster
     for place, folders, names in os.walk(folder):
         folders.sort()
         inside = place[len(str(folder)) :].replace(os.sep, "/")
@@ -128,7 +127,7 @@ def _list_sums(folder: Path, *, only: Sequence[str] = ()) -> Iterator[tuple[str,
 
 
 def _hash_blocks(file: FileIO, buffer: bytearray) -> str:
-    """Hash the blocks of a file that are not all zeros, with their places, and its size."""
+    """Hash the nonzero blocks of a file, with their positions, and its size."""
     hasher = xxh3_64()
     for at, block in read_blocks(file, buffer):
         hasher.update(at.to_bytes(8, "little"))

@@ -29,31 +29,31 @@ from clew.drivers.store.sqlite.folder import (
     write_marker,
 )
 
-MAX_CHECKED = 100_000  # rows that are remembered as checked
+MAX_CHECKED = 100_000  # rows to remember as checked
 _STATE = f"SELECT {', '.join(schema.META)}, sum, data_version FROM meta, pragma_data_version"
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionState(Head):
-    """The head of a collection, and what an index has to know besides."""
+    """The head of a collection, with further values for indexes."""
 
     pruned: int = 0  # tombstones up to this change have been deleted
-    collection_id: str = ""  # random, new with every switch of model: an index records which one it is of
+    collection_id: str = ""  # random, new after every model switch; an index records it
 
 
 class FrozenFile:
-    """A database that is read without locks, because it cannot be written and has no log; notices when it gets one."""
+    """A read-only database without a log, which is read without locks; detects when another process opens it."""
 
     def __init__(self, file: Path, prepare: Callable[[sqlite3.Connection], None]) -> None:
         self._file, self._prepare = file, prepare
         self._seen = _describe_file(file)
 
     def has_changed(self) -> bool:
-        """Return whether another process, which may write, has opened it since."""
+        """Return whether a process with write access has opened it since."""
         return not schema.is_frozen(self._file) or _describe_file(self._file) != self._seen
 
     def reopen(self, old: sqlite3.Connection) -> tuple[sqlite3.Connection, "FrozenFile | None"]:
-        """Open a new connection in place of an old one, and the frozen file if it is one still."""
+        """Replace an old connection by a new one; also return a FrozenFile if the file is still frozen."""
         frozen = FrozenFile(self._file, self._prepare) if schema.is_frozen(self._file) else None
         opened = schema.open_read_only_connection(self._file)
         self._prepare(opened)
@@ -62,7 +62,7 @@ class FrozenFile:
 
 
 class Reader:
-    """`with reader as connection`: one thread at a time, errors of SQLite as DriverFailed. Nests."""
+    """`with reader as connection`: for one thread at a time, with errors of SQLite as DriverFailed. Reentrant."""
 
     __slots__ = ("_connection", "_depth", "_frozen", "_lock", "_place")
 
@@ -92,29 +92,29 @@ class Reader:
 
 
 class CheckedRows(dict[int, int]):
-    """The checksums of signals that matched when they were first read, by row."""
+    """The checksums of checked signals, by row."""
 
     def add(self, row: int, stored: int) -> None:
-        """Remember a row, and forget all others when there are too many."""
+        """Remember a row; forget all others if there are too many."""
         if len(self) >= MAX_CHECKED:
             self.clear()
         self[row] = stored
 
 
 class Database:
-    """The database of a collection. `folder=None` keeps it in memory. Several threads may use it."""
+    """The database of a collection, in memory for `folder=None`. Several threads may use it."""
 
     def __init__(self, folder: Path | None, *, embedder: str, dim: int) -> None:
         self.dim = dim
         self.embedder = embedder
         self.place = str(folder / schema.FILE) if folder else "the collection in memory"
         self._folder = folder
-        self._known: tuple[tuple[Any, ...], CollectionState] = ((), CollectionState("", 0))  # checked last, as read
-        self.checked = CheckedRows()  # the signals that were
+        self._known: tuple[tuple[Any, ...], CollectionState] = ((), CollectionState("", 0))  # the last checked record
+        self.checked = CheckedRows()
         if folder:
             check_database_exists(folder)
-        last = read_last_change(folder) if folder else None  # before the database: it is written after it
-        if folder and last and is_foreign_log(folder, last[0]):  # before it is connected: to close would merge the two
+        last = read_last_change(folder) if folder else None  # read it before the database, since it is written after
+        if folder and last and is_foreign_log(folder, last[0]):  # before connecting, since closing would merge the log
             raise CollectionDamaged(_describe_foreign_log(self.place))
         frozen = FrozenFile(folder / schema.FILE, self._prepare) if folder and _is_frozen(folder) else None
         self._connection = schema.connect(folder)
@@ -138,12 +138,12 @@ class Database:
         schema.prepare_tables(opened, self.place, embedder=self.embedder, dim=self.dim, collection_id=uuid.uuid4().hex)
 
     def read_state(self) -> CollectionState:
-        """Read the state now; StoreMismatch after a switch to another model."""
+        """Read the current state; ModelSwitched after a model switch."""
         with self.reader as db:
             return self.check_model_unchanged(db)
 
     def check_model_unchanged(self, db: sqlite3.Connection) -> CollectionState:
-        """Return the state inside a transaction; StoreMismatch if it was switched to another model meanwhile."""
+        """Return the state inside a transaction; ModelSwitched after a model switch."""
         state = self.read_any_state(db)
         if state.collection_id != self.collection_id:
             (embedder,) = db.execute("SELECT embedder FROM meta").fetchone()
@@ -152,7 +152,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Open a read transaction: several reads that see the same state, whatever the model."""
+        """Open a read transaction: several reads of the same state, of any model."""
         with self.reader as db:
             is_outer = not db.in_transaction
             try:
@@ -165,15 +165,15 @@ class Database:
 
     @contextmanager
     def read_transaction(self) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
-        """Open a read transaction and return its state; StoreMismatch after a switch to another model."""
+        """Open a read transaction and yield it with its state; ModelSwitched after a model switch."""
         with self.read() as db:
             yield db, self.check_model_unchanged(db)
 
     @contextmanager
     def write_transaction(self, *, any_model: bool = False) -> Iterator[tuple[sqlite3.Connection, CollectionState]]:
-        """Open a write transaction: committed as a whole, or rolled back where anything raises.
+        """Open a write transaction, which is rolled back if the block raises.
 
-        `any_model`: also of a collection that was switched to another model, for what has nothing to do with vectors.
+        any_model: Allow it after a model switch, too, for changes that do not concern vectors.
         """
         with self.reader as db:
             try:
@@ -190,7 +190,7 @@ class Database:
                 write_last_change(self._folder, birth, change)
 
     def reopen_for_model_in_use(self, embedder: Embedder) -> Self:
-        """Copy this on the same connection for the model in use by now; this one raises StoreMismatch then."""
+        """Return a copy on the same connection for the current model; the old object keeps raising ModelSwitched."""
         with self.reader as db:
             name, dim, collection_id = db.execute("SELECT embedder, dim, birth FROM meta").fetchone()
         check_model_in_use(self.place, embedder, name, dim)
@@ -199,7 +199,7 @@ class Database:
         return other
 
     def flush(self) -> None:
-        """Copy the write-ahead log into the database as far as readers allow."""
+        """Checkpoint the write-ahead log as far as readers allow."""
         with self.reader as db:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
@@ -209,7 +209,7 @@ class Database:
             schema.close_connection(db, self._folder)
 
     def read_any_state(self, db: sqlite3.Connection) -> CollectionState:
-        """Read the state in the record of the collection; CollectionDamaged if that is not as written."""
+        """Read the state from the collection's record; CollectionDamaged if it is corrupt."""
         found = db.execute(_STATE).fetchone()
         if found is None:
             raise checksums.damaged_error(f"{self.place}: the record of the collection")
@@ -228,7 +228,7 @@ class Database:
 
 
 def read_stored_embedder_name(folder: Path) -> str | None:
-    """Read the name of the embedder that a folder's collection was filled with; None if there is no collection."""
+    """Read the name of the embedder of a folder's collection; None if there is no collection."""
     check_database_exists(folder)
     file = folder / schema.FILE
     if not file.exists():

@@ -1,4 +1,4 @@
-"""The exact index: every vector and posting in memory, every search exact."""
+"""The exact index: all vectors and postings in memory, every search exact."""
 
 import threading
 from array import array
@@ -24,17 +24,17 @@ from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.signals import ChunkSignals
 
-MAX_KEPT = 16  # filters whose slots are kept for the next search
-GATHER_SHARE = 4  # a filter that admits fewer than one chunk in this many is searched by gathering its rows
+MAX_KEPT = 16  # filters with cached slots
+GATHER_SHARE = 4  # gather the rows of a filter first if it admits fewer than one chunk in this many
 MAX_UNSORTED = 32_768  # each word of a query scans the unsorted part: 8 microseconds for this many
-SORTED_SHARE = 8  # the unsorted part may grow to this fraction of the sorted one
+SORTED_SHARE = 8  # the unsorted part may grow to one in this many of the sorted one
 Slots = NDArray[np.int32]
 SlotScores = list[tuple[int, float]]  # slots and their scores, best first
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Word, chunk and count as three columns; the first `sorted_size` entries are sorted by word, `used` are filled."""
+    """Words, slots and counts as columns; the first `sorted_size` entries are sorted by word, `used` are filled."""
 
     words: Hashes
     slots: Slots
@@ -43,7 +43,7 @@ class Postings:
     used: int = 0
 
     def extend(self, words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> "Postings":
-        """Return the postings with more entries; an older value of these postings never sees them."""
+        """Return the postings with more entries, which the old value never sees."""
         pairs = ((self.words, words), (self.slots, slots), (self.counts, counts))
         used = self.used + len(words)
         if used - self.sorted_size <= max(MAX_UNSORTED, self.sorted_size // SORTED_SHARE):
@@ -54,7 +54,7 @@ class Postings:
         return Postings(words[by_word], slots[by_word], counts[by_word], used, used)
 
     def find(self, words: Hashes) -> TermPlaces:
-        """Return the slots of the chunks that have each word, each once and in order, with its counts in them."""
+        """Return, for each word, the slots of the chunks that have it, in order, and its counts."""
         in_order = self.words[: self.sorted_size]
         firsts, ends = in_order.searchsorted(words).tolist(), in_order.searchsorted(words, side="right").tolist()
         found = [(self.slots[a:z], self.counts[a:z]) for a, z in zip(firsts, ends, strict=True)]
@@ -71,7 +71,7 @@ NO_POSTINGS = Postings(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0,
 
 
 def append(column: NDArray[Any], used: int, more: NDArray[Any], share: int, expected: int = 0) -> NDArray[Any]:
-    """Return a column with more entries behind the used ones; copied, with a share to spare, only if it is full."""
+    """Return a column with more entries behind the used ones; copy it only if it is full, with 1/`share` to spare."""
     end = used + len(more)
     if end > len(column):
         size = max(end, expected)
@@ -84,7 +84,7 @@ def append(column: NDArray[Any], used: int, more: NDArray[Any], share: int, expe
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The chunks at one moment, a slot each; the first `used` slots are filled. Later views share what is in them."""
+    """The chunks at one moment, each in a slot; the first `used` slots are filled. Later views share their content."""
 
     used: int
     vectors: Matrix
@@ -93,14 +93,14 @@ class View:
     seconds: Floats
     lengths: Floats
     ids: list[str]
-    slots: dict[str, int]  # of the chunks that exist, by id
-    facets: dict[str, "array[int]"]  # the slots of the chunks that have each facet
-    change: int = -1  # of the database, …
-    row: int = 0  # … and its last row that is in it
+    slots: dict[str, int]  # of the existing chunks, by id
+    facets: dict[str, "array[int]"]  # for each facet, the slots of the chunks that have it
+    change: int = -1  # of the database
+    row: int = 0  # the last row of the database in the view
     postings: Postings = NO_POSTINGS
     removed: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
-    kept: dict[Any, NDArray[Any]] = field(default_factory=dict)  # the slots of filters, and length normalisations
-    is_whole: bool = True  # no chunk was removed from the database before it was read
+    kept: dict[Any, NDArray[Any]] = field(default_factory=dict)  # cached slots of filters, and length normalisations
+    is_whole: bool = True  # False if a chunk was removed from the database before it was read
 
     def admit(self, where: Filter) -> NDArray[np.intp] | None:
         """Return the slots that a filter admits; None for all but the removed ones."""
@@ -123,7 +123,6 @@ class View:
         return value
 
     def _mark_admitted(self, condition: Condition) -> NDArray[np.bool_]:
-        """Return whether each slot fulfils a condition."""
         admitted, at = np.ones(self.used, bool), self.seconds[: self.used]
         for group in condition.groups:
             admitted &= self._mark_having(group)
@@ -134,18 +133,17 @@ class View:
         return admitted
 
     def _mark_having(self, group: frozenset[str]) -> NDArray[np.bool_]:
-        """Return whether each slot has a facet of the group."""
         found = array("i")
         for facet in group:
             found.extend(self.facets.get(facet, ()))
         slots, having = np.array(found, np.int32), np.zeros(self.used, bool)
-        having[slots[slots < self.used]] = True  # others may be added meanwhile
+        having[slots[slots < self.used]] = True  # ignore slots added meanwhile
         return having
 
     def find_nearest(
         self, vector: Vector, k: int, slots: NDArray[np.intp] | None, all_scores: Vector | None = None
     ) -> SlotScores:
-        """Return the admitted k slots of greatest cosine; `all_scores` are those of all slots, if they are known."""
+        """Return the k admitted slots of greatest cosine; `all_scores` are the cosines of all slots, if known."""
         vectors = self.vectors[: self.used]
         if slots is not None and all_scores is None and len(slots) * GATHER_SHARE < len(vectors):
             scores = vectors[slots] @ vector
@@ -155,11 +153,11 @@ class View:
                 scores[self.removed] = -np.inf
             else:
                 scores = scores[slots]
-        scores = np.where(np.isnan(scores), -np.inf, scores)  # a vector that is still to be made
+        scores = np.where(np.isnan(scores), -np.inf, scores)  # pending vectors
         return rank_nearest(self.ids, vectors, vector, k, scores, slots)
 
     def find_matching(self, scores: Floats, k: int, slots: NDArray[np.intp] | None) -> SlotScores:
-        """Return the admitted k slots of greatest BM25 score, of those that have a term."""
+        """Return the k admitted slots of greatest BM25 score with at least one term."""
         places = np.flatnonzero(scores) if slots is None else slots[np.flatnonzero(scores[slots])]
         top = places[scan.select_candidates(scores[places], k, 10.0**-bm25.DIGITS)]
         ids = [self.ids[slot] for slot in top.tolist()]
@@ -172,7 +170,7 @@ class View:
         return scores
 
     def count_having(self, found: TermPlaces) -> list[int]:
-        """Return how many chunks have each term that was found, without the removed ones."""
+        """Return the number of chunks with each found term, without the removed ones."""
         if not len(self.removed):
             return [len(slots) for slots, _ in found]
         exists = np.ones(self.used, bool)
@@ -180,7 +178,7 @@ class View:
         return [int(np.count_nonzero(exists[slots])) for slots, _ in found]
 
     def score_terms(self, head: Head, queries: Sequence[PackedTerms]) -> list[TermScores]:
-        """Score the terms of each query, with the counts of a head."""
+        """Score the terms of each query, with the collection counts of a head."""
         average = head.average_length
         norms = self.kept.get(average)
         if norms is None:
@@ -194,7 +192,7 @@ class View:
         return scored
 
     def find_slots(self, chunk_ids: Sequence[str]) -> dict[str, int]:
-        """Return the slots of those of the chunks that exist."""
+        """Return the slots of the existing chunks."""
         return {each: slot for each in chunk_ids if (slot := self.slots.get(each, self.used)) < self.used}
 
     def to_rows(self, found: SlotScores) -> RowScores:
@@ -204,7 +202,7 @@ class View:
 
 
 class ExactIndex:
-    """Follows a database in memory. Several threads may search while one thread applies changes."""
+    """An in-memory index that follows a database. Several threads may search while one applies changes."""
 
     name = "exact, in memory"
 
@@ -212,13 +210,13 @@ class ExactIndex:
         self._database = database
         self._lock = threading.RLock()
         self._view = self._make_empty_view()
-        self._is_torn = False  # following failed, and what the view shares with the next is no longer its own
+        self._is_torn = False  # a catch-up failed and may have changed data that views share
 
     def _make_empty_view(self) -> View:
         vectors, floats = np.empty((0, self._database.dim), np.float32), np.empty(0, np.float64)
         return View(0, vectors, np.empty(0, np.int64), np.empty(0, bool), floats, floats, [], {}, {})
 
-    # -- searches; each takes the view once
+    # -- searches; each reads self._view only once
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """Find the k rows of greatest cosine; always exact."""
@@ -232,7 +230,7 @@ class ExactIndex:
         return view.to_rows(view.find_matching(view.sum_up(scored), k, view.admit(where)))
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """Find what the rankings of each query find; every vector is compared once, as one product of matrices."""
+        """Find the candidates of each query, comparing all vectors in one matrix product."""
         vectors, terms, rankings, chunk_ids, _ = queries
         with self._lock:
             view = self._get_whole_view()
@@ -260,14 +258,14 @@ class ExactIndex:
         return found
 
     def _get_whole_view(self) -> View:
-        """Return the view to search; Gone if it lacks chunks, which the next state has."""
+        """Return the view to search; Gone if it lacks chunks that were removed before they were read."""
         view = self._view
         if not view.is_whole:
             raise Gone("a row that was removed while it was followed")
         return view
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
-        """Return the vectors of those of the chunks that exist; None if this is not the index of that head."""
+        """Return the vectors of the existing chunks; None if the index is not at this head."""
         with self._lock:
             view, known = self._view, self._view.find_slots(chunk_ids)
             if view.change != head.change:
@@ -276,7 +274,7 @@ class ExactIndex:
         return {each: vector for each, vector in zip(known, found, strict=True) if not np.isnan(vector[0])}
 
     def count_having(self, hashes: Hashes) -> list[int]:
-        """Count the chunks that have each of the words."""
+        """Count, for each word, the chunks that have it."""
         view = self._view
         return view.count_having(view.postings.find(hashes))
 
@@ -298,7 +296,7 @@ class ExactIndex:
             self._view, self._is_torn = replace(view, is_whole=is_whole), False
 
     def _apply_changes(self, view: View, state: CollectionState) -> View | None:
-        """Add and remove chunks up to a state; None if tombstones that this would need have been pruned."""
+        """Add and remove chunks up to a state; None if necessary tombstones have been pruned."""
         gone = np.empty(0, np.int64)
         if view.used:
             found = signals.read_tombstones(self._database, view.change, view.row, state)
@@ -307,7 +305,7 @@ class ExactIndex:
             tombstones, filled = found
             gone = np.array([row for row, _ in tombstones], np.int64)
             if filled.facets:
-                vectors = view.vectors.copy()  # searches that are running have the other
+                vectors = view.vectors.copy()  # running searches keep the old one
                 vectors[np.searchsorted(view.rows[: view.used], filled.terms.rows)] = filled.vectors
                 view = replace(view, vectors=vectors)
         parts = []
@@ -323,7 +321,7 @@ class ExactIndex:
 
 
 def _add_chunks(view: View, batch: ChunkSignals, expected: int) -> View:
-    """Add the chunks of a batch without their terms."""
+    """Add the chunks of a batch, without their terms."""
     first, used, terms = view.used, view.used + len(batch.facets), batch.terms
     for slot, facets in enumerate(batch.facets, first):
         for facet in facets:
@@ -343,7 +341,7 @@ def _add_chunks(view: View, batch: ChunkSignals, expected: int) -> View:
 
 
 def _remove_rows(view: View, gone: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Forget the ids of removed rows; return the slots of all that were removed."""
+    """Forget the ids of removed rows; return the slots of all removed chunks."""
     rows = view.rows[: view.used]
     slots = np.searchsorted(rows, gone)
     known = slots < len(rows)
@@ -351,5 +349,5 @@ def _remove_rows(view: View, gone: NDArray[np.int64]) -> NDArray[np.intp]:
     for slot in slots[known].tolist():
         if view.slots.get(view.ids[slot]) == slot:  # else the chunk is in a new row
             del view.slots[view.ids[slot]]
-    # what numpy makes sets with takes a while to import
+    # only if necessary: numpy's set functions are slow to import
     return np.union1d(view.removed, slots[known]) if known.any() else view.removed

@@ -1,7 +1,7 @@
-"""The files in the folder of a collection, which only their owner may read, and which others may change meanwhile.
+"""Files in the folder of a collection: private permissions, locks, and sparse files.
 
-A lock on a file holds across processes; the operating system frees it when the holder ends. The files of a shard are
-sparse: most of each is a hole, which reads as zeros and takes no room on the disk.
+A file lock works across processes; the operating system frees it when the holder ends. The files of a shard are sparse:
+they are mostly holes, which read as zeros and take no space on disk.
 """
 
 import errno
@@ -21,7 +21,7 @@ _TAKEN = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)  # of a 
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder, and those above it that are missing, for their owner alone; existing ones stay as they are."""
+    """Create a folder and missing parents, accessible only to the owner; existing ones stay as they are."""
     if not folder.is_dir():
         if folder.parent != folder:
             make_private_folder(folder.parent)
@@ -29,12 +29,12 @@ def make_private_folder(folder: Path) -> None:
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """Open as an opener for `open`: a file that is created is its owner's alone."""
+    """Open a file, creating it readable only by its owner; an `opener` for `open`."""
     return os.open(path, flags, PRIVATE_FILE)
 
 
 def list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """List every file in a folder and below, by path, with what the system says of it; without those that disappear."""
+    """Yield every file in a folder and below, by path, with its `stat`; skip files that disappear."""
     for place, folders, names in os.walk(folder):  # it skips folders that disappear
         folders.sort()
         for name in sorted(names):
@@ -44,7 +44,7 @@ def list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def delete_folder(folder: Path) -> None:
-    """Delete a folder as far as that is possible."""
+    """Delete a folder, ignoring errors."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -53,9 +53,9 @@ class LockRefused(OSError):
 
 
 def try_lock(file: Path) -> BinaryIO | None:
-    """Lock a file and return it; the caller closes it to unlock it. None if it is locked already.
+    """Lock a file and return its handle, which the caller closes to unlock it; None if it is already locked.
 
-    LockRefused where the file system does not lock, as some network folders do not.
+    LockRefused if the file system does not support locks, like some network folders.
     """
     handle = open(file, "ab", opener=open_private)  # noqa: SIM115
     try:
@@ -83,9 +83,9 @@ else:
 
 
 def read_blocks(file: FileIO, buffer: bytearray) -> Iterator[tuple[int, bytearray]]:
-    """Read the blocks of a file that are not all zeros, each with its place; holes are not read.
+    """Yield the nonzero blocks of a file with their positions, skipping holes.
 
-    A block stands in the buffer, which has the size of one, until the next is asked for.
+    buffer: Of the size of a block; each block is valid until the next one is read.
     """
     at, end = 0, os.fstat(file.fileno()).st_size
     while (found := _find_data(file, at, end)) < end:
@@ -108,7 +108,7 @@ def copy_file(source: str, target: str) -> str:
 
 
 def _fill_buffer(buffer: bytearray, file: FileIO) -> int:
-    """Read on into the buffer until it is full or the file ends; return how much was read."""
+    """Read until the buffer is full or the file ends; return the number of bytes."""
     size, view = 0, memoryview(buffer)
     while size < len(buffer) and (more := file.readinto(view[size:])):
         size += more
@@ -116,10 +116,10 @@ def _fill_buffer(buffer: bytearray, file: FileIO) -> int:
 
 
 def _find_data(file: FileIO, at: int, end: int) -> int:
-    """Find where a file has data from `at` on, not a hole; its end if nowhere."""
+    """Find the next data, not a hole, in a file from `at` on; return `end` if there is none."""
     if not hasattr(os, "SEEK_DATA"):
         return at
     try:
         return file.seek(at, os.SEEK_DATA)
     except OSError as error:
-        return end if error.errno == errno.ENXIO else at  # a file system may know no holes
+        return end if error.errno == errno.ENXIO else at  # a file system may not support holes

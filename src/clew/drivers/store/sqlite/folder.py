@@ -1,4 +1,4 @@
-"""The folder of a collection: which files in it are Clew's, what they say without being opened, and its removal."""
+"""The folder of a collection: Clew's files in it, checks before opening, and its removal."""
 
 import json
 import os
@@ -18,26 +18,26 @@ from clew.drivers.store.sqlite import schema
 from clew.drivers.store.sqlite.files import list_files, open_private, try_lock
 from clew.drivers.store.sqlite.schema import LOG, open_read_only_connection
 
-MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
-HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
+MARKER = "clew.collection"  # distinguishes a folder that lost its database from one that never had one
+HOME, LOCK = "index", "index.lock"  # the lock is outside the index folder, which can be removed while it is held
 _SHARD = compile_pattern("shard-[0-9a-f]{12}")
 _LOGS = (LOG, f"{schema.FILE}-shm")
-LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed
-_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE)  # and the lock
+LAST_CHANGE = "clew.change"  # the number of the last change, to detect a log that has lost some
+_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE)  # besides the lock
 _NOTE = "The documents of this collection are in clew.db; everything else here can be made again from it."
 
 
 def check_database_exists(folder: Path) -> None:
-    """Raise CollectionLost if a folder that had a database has none, or an empty file; name a folder there.
+    """Raise CollectionLost if a folder has lost its database; DriverFailed if that is itself a folder.
 
-    Opening such a folder would make a new, empty collection, and SQLite would delete the log of the old one.
+    Otherwise, opening it would create a new, empty collection, and SQLite would delete the log of the old one.
     """
-    # What is left is read before the database: another process that creates it now leaves a trace only afterwards.
+    # List traces before looking for the database: a process that creates it now leaves traces only afterwards.
     left = _list_traces(folder)
     file = folder / schema.FILE
     if file.is_dir():
         raise DriverFailed(f"{file} is a folder, where the database of a collection is to be; move it away")
-    with suppress(OSError):  # it is not there; a file in place of the folder is the opener's error
+    with suppress(OSError):  # missing; if the folder is a file, opening it raises an error
         if file.stat().st_size:
             return
     if left:
@@ -45,7 +45,7 @@ def check_database_exists(folder: Path) -> None:
 
 
 def denied_error(error: PermissionError) -> DriverFailed:
-    """Make the error for a folder or file of a collection that this user may not read."""
+    """Make the error for a folder or file that this user may not read."""
     return DriverFailed(
         f"{error.filename}: this user may not read it ({error.strerror}); give the user the rights to the folder of "
         "the collection and the files in it, run Clew as their owner, or give another folder with --path"
@@ -62,7 +62,7 @@ def lost_error(folder: Path, what: str, left: list[str]) -> CollectionLost:
 
 
 def write_marker(folder: Path) -> None:
-    """Mark a folder as one that has a database, once; a folder that cannot be written stays without."""
+    """Mark a folder as one that has a database, once; skip a read-only folder."""
     if not (folder / MARKER).exists():
         made = {"made": to_iso(datetime.now(UTC)), "note": _NOTE}
         with suppress(OSError), open(folder / MARKER, "w", encoding="utf-8", opener=open_private) as file:
@@ -70,7 +70,7 @@ def write_marker(folder: Path) -> None:
 
 
 def write_last_change(folder: Path, collection_id: str, change: int) -> None:
-    """Note the number of the last change after its commit; it may come late, and is never ahead of the database."""
+    """Record the number of the last change after its commit; it may lag, but is never ahead of the database."""
     text = f"{collection_id} {change:020}"
     with suppress(OSError):
         handle = open_private(folder / LAST_CHANGE, os.O_WRONLY | os.O_CREAT)
@@ -81,7 +81,7 @@ def write_last_change(folder: Path, collection_id: str, change: int) -> None:
 
 
 def read_last_change(folder: Path) -> tuple[str, int] | None:
-    """Read the id of the collection and the number of the last change that were noted; None if there are none."""
+    """Read the recorded collection id and number of the last change; None if there are none."""
     try:
         collection_id, change, stored = (folder / LAST_CHANGE).read_text("utf-8").split()
         if int(stored) == checksums.hash_values(f"{collection_id} {change}"):
@@ -92,11 +92,11 @@ def read_last_change(folder: Path) -> tuple[str, int] | None:
 
 
 def is_foreign_log(folder: Path, collection_id: str) -> bool:
-    """Return whether the log makes the collection another than the one whose last change was noted in this folder.
+    """Return whether the log belongs to another collection than the one recorded in this folder.
 
-    SQLite applies any log, and what comes of it may look whole. A switch of model gives the collection another id too,
-    which is noted a moment after: the file then has the other model. Files that were put here together agree with each
-    other, and are not foreign.
+    SQLite applies any log, and the result may look intact. Two other cases change the id, too, and are not foreign: a
+    model switch, where log and file have different models and the new id is recorded a moment later; and files that
+    were put here together, which agree with each other.
     """
     file = folder / schema.FILE
     try:
@@ -112,7 +112,7 @@ def is_foreign_log(folder: Path, collection_id: str) -> bool:
 
 
 def _read_identity(file: Path, *, with_log: bool) -> tuple[Any, ...] | None:
-    """Read the id of the collection and its model; None if they cannot be read."""
+    """Read the id of the collection and its model; None if that fails."""
     try:
         if with_log:
             opened = open_read_only_connection(file)
@@ -126,12 +126,12 @@ def _read_identity(file: Path, *, with_log: bool) -> tuple[Any, ...] | None:
 
 
 def has_marker(folder: Path) -> bool:
-    """Return whether a database was completed in this folder before."""
+    """Return whether this folder has had a complete database."""
     return (folder / MARKER).exists()
 
 
 def list_collections(root: Path) -> list[CollectionRecord]:
-    """List the collections in a folder of collections, by name; one that cannot be read says why."""
+    """List the collections in a folder, by name; the record of an unreadable one says why."""
     found = []
     for folder in sorted(root.iterdir()):
         try:
@@ -145,18 +145,18 @@ def list_collections(root: Path) -> list[CollectionRecord]:
 
 
 def is_collection(folder: Path) -> bool:
-    """Return whether a folder is a collection, whole or not."""
+    """Return whether a folder is a collection, even a damaged one."""
     return (folder / schema.FILE).exists() or bool(_list_traces(folder))
 
 
 def _list_traces(folder: Path) -> list[str]:
-    """List what an opened collection leaves in its folder besides the database."""
+    """List the files of a collection in its folder, apart from the database."""
     left = [name for name in (MARKER, LOCK, *_LOGS) if (folder / name).exists()]
     return [*left, HOME] if list_own_shards(folder / HOME) else left
 
 
 def list_own_shards(home: Path) -> list[Path]:
-    """List the folders in `index/` that Clew made: by name and what is in them; nothing else there is touched."""
+    """List the shard folders in `index/`, recognised by name and content; nothing else there is touched."""
     found = [each for each in home.iterdir() if _SHARD.fullmatch(each.name)] if home.is_dir() else []
     return sorted(each for each in found if not each.is_symlink() and each.is_dir() and _is_own_shard(each))
 
@@ -170,7 +170,7 @@ def _is_own_shard(folder: Path) -> bool:
 
 
 def read_record(folder: Path) -> CollectionRecord:
-    """Read what the database says of the collection; DriverFailed if it is lost or damaged."""
+    """Read the collection's record from its database; DriverFailed if it is lost or damaged."""
     check_database_exists(folder)
     file = folder / schema.FILE
     with schema.translate_errors(str(file)), closing(open_read_only_connection(file)) as db:
@@ -186,9 +186,9 @@ def read_record(folder: Path) -> CollectionRecord:
 
 
 def remove_collection(folder: Path) -> tuple[str, ...]:
-    """Remove what is Clew's in a collection's folder, and the folder if it is empty then; return what is left.
+    """Remove Clew's files from a collection's folder, and the folder if it is then empty; return the remaining names.
 
-    DriverFailed, and nothing is removed, while another process or engine has the collection open.
+    DriverFailed, without a removal, while another process or engine has the collection open.
     """
     busy = f"{folder}: the collection is open elsewhere; close the programs that use it and drop it again"
     try:
@@ -204,7 +204,7 @@ def remove_collection(folder: Path) -> tuple[str, ...]:
             (folder / name).unlink(missing_ok=True)
         for shard in list_own_shards(folder / HOME):
             shutil.rmtree(shard)
-        with suppress(OSError):  # it is not there, or holds something else
+        with suppress(OSError):  # missing, or not empty
             (folder / HOME).rmdir()
     except OSError as error:
         raise DriverFailed(f"{folder}: the collection cannot be removed ({error}); check its permissions") from error
@@ -225,7 +225,7 @@ def _is_unused(file: Path) -> bool:
             db.execute("PRAGMA journal_mode = DELETE")  # possible only for the last connection
             db.execute("BEGIN EXCLUSIVE")
             db.execute("ROLLBACK")
-        except UnicodeDecodeError:  # it is damaged
+        except UnicodeDecodeError:  # damaged
             return True
         except sqlite3.DatabaseError as error:
             return error.sqlite_errorcode & schema.PRIMARY_CODE not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -233,5 +233,5 @@ def _is_unused(file: Path) -> bool:
 
 
 def measure_disk_usage(folder: Path) -> int:
-    """Measure the bytes of the disk that a folder takes; a shard's files are mostly holes, which take none."""
+    """Measure the bytes that a folder takes on disk; a shard's files are mostly holes, which take none."""
     return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for _, stat in list_files(folder))

@@ -1,6 +1,6 @@
-"""The doctor of a folder: what only SQLite can say of a collection, and its repair.
+"""The doctor of a folder: checks and repair of the SQLite file.
 
-A collection that is refused as a whole (a log of another, missing changes, a damaged file or record) is accepted here.
+It also makes collections open again that are refused as a whole (a foreign log, missing changes, a damaged file).
 """
 
 import json
@@ -21,7 +21,7 @@ from clew.drivers.store.sqlite.folder import is_foreign_log, read_last_change, w
 from clew.drivers.store.sqlite.schema import STATEMENTS, VERSION
 from clew.drivers.store.sqlite.signals import find_width
 
-MAX_PROBLEMS = 100  # that SQLite lists
+MAX_PROBLEMS = 100  # for SQLite to list
 _PART = compile_pattern(r"\s*CREATE INDEX (\w+) ")
 _PARTS = [made.group(1) for statement in STATEMENTS if (made := _PART.match(statement))]
 _KEYS = {"pieces": "doc {0}, n {0}", "blocks": "doc {0}, block {0}", "gone": "change {0}, row {0}"}  # else rowid
@@ -34,9 +34,9 @@ _COUNT_DOCUMENTS = "SELECT count(*), coalesce(max(revision), 0), coalesce(max(ro
 _COUNT_CHUNKS = (
     "SELECT count(*), CAST(total(length) AS INTEGER), count(nullif(pending IS 1, 0)), coalesce(max(row), 0) FROM chunks"
 )
-_NAMED = "sum <> row_sum(kind, name, CAST(value AS BLOB))"  # damage may leave no text
-_ERASING = "kind = 'erasing'"  # without its record, an erasure would not be finished
-# Rows that can be done without, and which of them belong to nothing or are damaged.
+_NAMED = "sum <> row_sum(kind, name, CAST(value AS BLOB))"  # a damaged value may not be text
+_ERASING = "kind = 'erasing'"  # an erasure cannot be finished without its record
+# Dispensable rows, and the conditions for orphan or damaged ones.
 _LOOSE: tuple[tuple[Area, str, str, str], ...] = (
     ("orphans", "{} rows of signals belong to nothing", "signals", "row NOT IN (SELECT row FROM chunks)"),
     ("truth", "a record of a removed chunk is damaged", "gone", f"sum <> {schema.FIXED['gone']}"),
@@ -46,7 +46,7 @@ _LOOSE: tuple[tuple[Area, str, str, str], ...] = (
 
 
 def inspect_file(db: sqlite3.Connection, *, is_quick: bool) -> Iterator[Defect]:
-    """Yield what is wrong with the file, and with rows that nothing else reads; quickly, without comparing indexes."""
+    """Yield defects of the file, and of rows that no other check reads; `is_quick` skips comparing indexes."""
     check = "quick_check" if is_quick else "integrity_check"
     for (problem,) in db.execute(f"PRAGMA {check}({MAX_PROBLEMS})").fetchall():
         if problem != "ok":
@@ -66,7 +66,7 @@ def inspect_file(db: sqlite3.Connection, *, is_quick: bool) -> Iterator[Defect]:
 
 
 def prepare_repair(db: sqlite3.Connection, ids: Sequence[str], change: int) -> None:
-    """Delete what can be done without, and let the chunks of documents be written anew by the next put."""
+    """Delete dispensable rows with defects, and make the next put rewrite the chunks of these documents."""
     for _, _, table, condition in _LOOSE:
         db.execute(f"DELETE FROM {table} WHERE {condition}")
     db.execute("DELETE FROM gone")
@@ -75,10 +75,10 @@ def prepare_repair(db: sqlite3.Connection, ids: Sequence[str], change: int) -> N
         f"SELECT {', '.join(schema.RECORD)} FROM documents WHERE found_sum <> {found}"
     ).fetchall():
         sql = "UPDATE documents SET facets = ?, vector = NULL WHERE row = ?"
-        with suppress(ValueError, TypeError):  # the record is damaged too
+        with suppress(ValueError, TypeError):  # the record is damaged, too
             db.execute(sql, (record_to_facets(columns), columns[-1]))
     db.execute(f"UPDATE documents SET found_sum = {found}")
-    # No fingerprint is 0, so the put that replaces them keeps none; until then they stay, and leave tombstones.
+    # No fingerprint is 0, so the next put replaces all; until then they stay. Valid values let them leave tombstones.
     docs = "SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?))"
     db.execute(f"UPDATE chunks SET print = 0 WHERE doc IN ({docs})", (json.dumps(list(ids)),))
     db.execute("UPDATE chunks SET length = 0 WHERE typeof(length) <> 'integer'")
@@ -87,12 +87,12 @@ def prepare_repair(db: sqlite3.Connection, ids: Sequence[str], change: int) -> N
 
 
 def accept_what_is_there(folder: Path, embedder: str, known: Sequence[str]) -> Iterator[Defect]:
-    """Let a collection be opened that is refused as a whole; yields what was wrong, repaired.
+    """Make a collection open again that is refused as a whole; yield the defects, repaired.
 
-    A damaged record of the collection is made again, and the last change that is there counts as the last there was.
+    A damaged record of the collection is rebuilt, and the last existing change counts as the last one.
 
-    embedder: The name of its embedder, where nothing stored says it.
-    known: Names that a stored name is believed by.
+    embedder: The name of its embedder, if no stored value tells it.
+    known: Names of embedders, to decide whether a name in a damaged record is valid.
     """
     file = folder / schema.FILE
     if not file.is_file():
@@ -129,21 +129,21 @@ def _read_last_change(file: Path) -> tuple[Any, ...]:
 
 
 def _rewrite_file(file: Path, error: CollectionDamaged) -> None:
-    """Rewrite a database that cannot be opened; raises the error where it is none of this version."""
+    """Rewrite a database that cannot be opened; raise `error` if it has another version."""
     with (
         schema.translate_errors(str(file)),
         closing(sqlite3.connect(file, timeout=schema.WRITE_TIMEOUT, isolation_level=None)) as db,
     ):
-        db.execute("PRAGMA writable_schema = ON")  # reads the tables, whatever is wrong with their indexes
+        db.execute("PRAGMA writable_schema = ON")  # reads tables even if their indexes are damaged
         if schema.read_version(db) != VERSION:
             raise error
         rewrite_rows(db)
 
 
 def rewrite_rows(db: sqlite3.Connection) -> None:
-    """Copy all rows that can be read into new tables with new indexes, and put these in place of the database.
+    """Copy all readable rows into new tables with new indexes, and replace the database by these.
 
-    A table is read from both ends, so that a page that cannot be read takes no others with it. A missing one is empty.
+    Each table is read from both ends, so that an unreadable page hides no other rows. A missing table becomes empty.
     """
     before, db.text_factory = db.text_factory, lambda data: data.decode("utf-8", "replace")
     try:
@@ -155,7 +155,7 @@ def rewrite_rows(db: sqlite3.Connection) -> None:
             for statement in STATEMENTS:
                 fresh.execute(statement)
             there, wanted = ({name for (name,) in each.execute(_NAMES)} for each in (db, fresh))
-            is_certain = there <= wanted  # a name that nobody knows may be that of a table, damaged
+            is_certain = there <= wanted  # an unknown name may be the damaged name of a table
             for (table,) in fresh.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 if table in there or not is_certain:
                     _copy_rows(db, fresh, table)
@@ -183,7 +183,7 @@ def _copy_rows(db: sqlite3.Connection, fresh: sqlite3.Connection, table: str) ->
 
 
 def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequence[str]) -> None:
-    """Make the record of the collection again from the tables, with a new id: every index is built again."""
+    """Rebuild the record of the collection from the tables, with a new id, so that indexes are rebuilt."""
     place = str(folder / schema.FILE)
     db = schema.connect(folder)
     try:
@@ -220,8 +220,8 @@ def _rebuild_record(folder: Path, last_change: int, embedder: str, known: Sequen
 
 
 def _find_embedder(db: sqlite3.Connection, place: str, stored: str, given: str, known: Sequence[str]) -> str:
-    """Find the embedder by the calibration, by the damaged record where that is a known name, or as it is given."""
-    with suppress(DriverFailed, ValueError, KeyError, TypeError):  # it is damaged too
+    """Find the embedder: from the calibration, else from the damaged record if the name is known, else `given`."""
+    with suppress(DriverFailed, ValueError, KeyError, TypeError):  # damaged, too
         found = db.execute(
             f"SELECT value FROM named WHERE kind = 'calibration' AND sum = {schema.FIXED['named']}"
         ).fetchone()

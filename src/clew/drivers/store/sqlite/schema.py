@@ -1,4 +1,4 @@
-"""The tables of a collection as SQL, connections to them with their checksums, and the errors of SQLite with advice."""
+"""The SQL tables of a collection, connections with checksum functions, and the errors of SQLite with advice."""
 
 import os
 import sqlite3
@@ -20,9 +20,9 @@ from clew.drivers.store.sqlite.files import PRIVATE_FILE, make_private_folder
 FILE = "clew.db"
 VERSION = 14
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
-PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
+PRIMARY_CODE = 0xFF  # the bits of the primary result code in an error code of SQLite
 
-# What SQLite says of a damaged file, our functions of a row that they cannot read, and Python of bytes without text.
+# Error texts of SQLite for a damaged file, of our functions for an unreadable row, and of Python for invalid UTF-8.
 _DAMAGE = (
     "malformed",
     "not a database",
@@ -34,19 +34,18 @@ _DAMAGE = (
     "no such column",
 )
 
-# `chunks` is what a reader is shown and `signals` what an index follows: a chunk that only moved changes the first and
-# not the second, and showing a hit never reads its vector. A signal's row is never reused and never changes but for a
-# vector that is filled in (empty while the chunk is `pending`), so an index that knows the last row and the last change
-# it has seen knows what it lacks; `gone` holds the tombstones of removed rows, and of filled ones, without terms.
-# Document frequencies are counted by the index: a table of them would be written all over by every put, ten times what
-# the put itself writes. A chunk's text is stored besides its document's: cutting it from a long document would read all
-# the pages before it. A document's text is stored in pieces, so that a conversation grows without being rewritten.
-# `birth` is the collection's id, `staged` the model of the vectors in the table `staged`, `print` is an entry's
-# fingerprint.
-# A thread has a piece for each message, ordered by `n`, with its id, its parent and the missing message that it
-# answers; its chunks name their piece, and places are counted from its start. `blocks` are the sizes of 128 pieces
-# each, [n, chars, chunks].
-# `named` has jobs, sessions, claims and what else is kept beside the content. `sum` is the checksum of a row.
+# `chunks` is for readers and `signals` for indexes: a chunk that only moved changes only the first, and showing a hit
+# never reads its vector. A signal's row number is never reused, and the row changes only when its vector is filled in
+# (empty while the chunk is `pending`). So an index that knows its last row and last change can compute what it lacks;
+# `gone` has the tombstones of removed rows, and of filled ones, the latter without terms. The index counts document
+# frequencies: each put would scatter writes over a table of them, ten times as many as its own. A chunk's text is
+# stored besides its document's: cutting it from a long document would read all pages before it. A document's text is
+# stored in pieces, so that a conversation grows without a rewrite. `birth` is the collection's id, `staged` the model
+# of the vectors in the table `staged`, `print` the fingerprint of a chunk's entry.
+# A thread has a piece for each message, ordered by `n`, with its id, its parent, and the missing parent that it awaits.
+# Its chunks name their piece, and their places are relative to it. `blocks` are the sizes of 128 pieces each,
+# [n, chars, chunks].
+# `named` has jobs, sessions, claims and other values beside the content. `sum` is the checksum of a row.
 TABLES = """
 CREATE TABLE meta(
   one INTEGER PRIMARY KEY CHECK(one = 1), embedder TEXT NOT NULL, dim INTEGER NOT NULL, change INTEGER NOT NULL,
@@ -93,7 +92,7 @@ STATEMENTS = [each for each in TABLES.split(";\n") if each.strip()]
 
 
 class translate_errors:  # noqa: N801
-    """A context in which every error of SQLite becomes a DriverFailed that says what to do."""
+    """A context manager that turns every error of SQLite into a DriverFailed with advice."""
 
     __slots__ = ("_place",)
 
@@ -109,7 +108,7 @@ class translate_errors:  # noqa: N801
 
 
 def raise_if_sqlite_error(place: str, error: BaseException) -> None:
-    """Raise DriverFailed with advice for an error of SQLite; return for any other."""
+    """Raise DriverFailed with advice for an error of SQLite; ignore any other."""
     if isinstance(error, (sqlite3.Error, UnicodeError)):
         code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
         kind = ReadOnlyStore if code == sqlite3.SQLITE_READONLY else DriverFailed
@@ -126,7 +125,7 @@ def has_tables(connection: sqlite3.Connection, place: str) -> bool:
 
 
 def read_meta(connection: sqlite3.Connection, place: str, *names: str) -> tuple[Any, ...]:
-    """Read columns of the record; StoreMismatch if another version wrote it, CollectionDamaged if it is damaged."""
+    """Read columns of the collection's record; StoreMismatch for another version, CollectionDamaged if corrupt."""
     if (version := read_version(connection)) != VERSION:
         raise _other_version_error(place, version)
     try:
@@ -152,7 +151,7 @@ def record_gone_error(place: str) -> CollectionDamaged:
 
 
 def check_record(place: str, stored: int, columns: Sequence[Any]) -> None:
-    """Raise CollectionDamaged unless the checksum of the record of the collection is that of its columns."""
+    """Raise CollectionDamaged unless the checksum of the collection's record matches its columns."""
     if stored not in (checksums.UNCHECKED, checksums.hash_values(*columns)):
         raise _record_damaged_error(place)
 
@@ -175,7 +174,7 @@ def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str,
 
 
 def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, int, str]) -> None:
-    """Create the tables in an empty file, unless another process has done so; StoreMismatch for another program's."""
+    """Create the tables in an empty file, unless another process has; StoreMismatch for a file of another program."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = read_version(connection)
@@ -193,13 +192,13 @@ def _create_tables(connection: sqlite3.Connection, place: str, meta: tuple[str, 
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite ends it by itself where the disk is full
+        if connection.in_transaction:  # SQLite ends it itself if the disk is full
             connection.execute("ROLLBACK")
         raise
 
 
 def read_version(connection: sqlite3.Connection) -> int:
-    """Read the version of the tables; 0 where there are none."""
+    """Read the version of the tables; 0 if there are none."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
@@ -247,7 +246,7 @@ RECORD = (
     *("id", "title", "uri", "kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access", "summary_by"),
     *("created", "updated", "row"),
 )
-FOUND_BY = ("row", "id", "facets", "vector", "revision")  # of a document: what it is found by
+FOUND_BY = ("row", "id", "facets", "vector", "revision")  # the columns of a document that searches use
 FIXED = {
     "pieces": "row_sum(doc, n, text, sections, chars, chunks, message, parent, awaits)",
     "blocks": "row_sum(doc, block, chars, chunks, sizes)",
@@ -260,7 +259,7 @@ FIXED = {
 
 
 def register_functions(connection: sqlite3.Connection) -> None:
-    """Give a connection the functions that compute checksums."""
+    """Register the checksum functions on a connection."""
     functions = {
         "row_sum": (checksums.hash_values, -1),
         "signal_sum": (lambda *columns: checksums.hash_signal(columns), 8),
@@ -270,7 +269,7 @@ def register_functions(connection: sqlite3.Connection) -> None:
 
 
 def write_meta(db: sqlite3.Connection, **columns: Any) -> None:
-    """Change columns of the record of the collection, and its checksum."""
+    """Update columns of the collection's record, and its checksum."""
     db.execute(_update_meta(tuple(columns)), tuple(columns.values()))
 
 
@@ -282,11 +281,11 @@ def _update_meta(names: tuple[str, ...]) -> str:
 
 
 LOG = f"{FILE}-wal"
-PAGE_SIZE = 8192  # a row with a vector of 384 and its terms takes 2.5 kB
+PAGE_SIZE = 8192  # a row with a vector of 384 dimensions and its terms takes 2.5 kB
 
 
 def connect(folder: Path | None) -> sqlite3.Connection:
-    """Connect to the collection in a folder, created if missing (None: one in memory)."""
+    """Connect to the collection in a folder, creating it if necessary (None: in memory)."""
     if folder is None:
         connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         register_functions(connection)
@@ -298,7 +297,7 @@ def connect(folder: Path | None) -> sqlite3.Connection:
     if (folder / FILE).exists() and not is_writable(folder):
         return open_read_only_connection(folder / FILE)
     with translate_errors(str(folder / FILE)):
-        with suppress(OSError):  # SQLite says why it cannot be created; its log gets the same permissions
+        with suppress(OSError):  # SQLite raises the error; its log gets the same permissions
             os.close(os.open(folder / FILE, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
         connection = sqlite3.connect(
             folder / FILE, timeout=WRITE_TIMEOUT, check_same_thread=False, isolation_level=None
@@ -307,10 +306,10 @@ def connect(folder: Path | None) -> sqlite3.Connection:
             connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             _enable_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA cell_size_check = ON")  # a damaged page is noticed when it is loaded
-            connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: each time waits for the disk
+            connection.execute("PRAGMA cell_size_check = ON")  # detect damaged pages on load
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; each checkpoint waits for the disk
             connection.execute("PRAGMA cache_size = -16000")
-            connection.execute("PRAGMA mmap_size = 268435456")  # a hit reads a few rows all over a large file
+            connection.execute("PRAGMA mmap_size = 268435456")  # a hit reads a few scattered rows of a large file
             register_functions(connection)
         except BaseException:
             connection.close()
@@ -319,17 +318,17 @@ def connect(folder: Path | None) -> sqlite3.Connection:
 
 
 def is_writable(folder: Path) -> bool:
-    """Return whether a collection can be changed: not on a read-only disk, in a snapshot or without permission."""
+    """Return whether a collection can be changed; False on a read-only disk, in a snapshot or without permission."""
     return os.access(folder, os.W_OK)
 
 
 def is_frozen(file: Path) -> bool:
-    """Return whether an unwritable database has no log: SQLite then reads the file alone, and without locks."""
+    """Return whether a read-only database has no log: SQLite then reads only the file, without locks."""
     return not is_writable(file.parent) and not file.with_name(LOG).exists()
 
 
 def open_read_only_connection(file: Path) -> sqlite3.Connection:
-    """Open a connection that only reads, with the log that a writer keeps beside the file."""
+    """Open a read-only connection, which also reads the log that a writer keeps beside the file."""
     with translate_errors(str(file)):
         connection = sqlite3.connect(
             f"{file.as_uri()}?mode=ro{'&immutable=1' if is_frozen(file) else ''}",
@@ -346,7 +345,7 @@ def open_read_only_connection(file: Path) -> sqlite3.Connection:
 class _ReadOnlyConnection(sqlite3.Connection):
     """A connection that waits while the first writer opens the log.
 
-    For that moment, which may come before any transaction, SQLite wants to recover the log and may not write.
+    In that moment, which may precede any transaction, SQLite wants to recover the log but may not write.
     """
 
     def execute(self, *statement: Any) -> sqlite3.Cursor:
@@ -361,10 +360,10 @@ class _ReadOnlyConnection(sqlite3.Connection):
 
 
 def close_connection(connection: sqlite3.Connection, folder: Path | None) -> None:
-    """Close a connection. The log is emptied and kept: without it, who may only read could not follow a writer."""
+    """Close a connection; empty the log but keep it, since read-only users need it to follow a writer."""
     with suppress(sqlite3.Error, OSError, UnicodeDecodeError):
         if folder and is_writable(folder) and not connection.in_transaction:
-            connection.execute("PRAGMA busy_timeout = 0")  # whoever else has it open does this later
+            connection.execute("PRAGMA busy_timeout = 0")  # other connections will do this later
             with closing(open_read_only_connection(folder / FILE)) as last:
                 last.execute("SELECT count(*) FROM sqlite_master").fetchone()
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -373,7 +372,7 @@ def close_connection(connection: sqlite3.Connection, folder: Path | None) -> Non
 
 
 def _enable_wal(connection: sqlite3.Connection) -> None:
-    """Turn the write-ahead log on; SQLite does not wait for this lock, so we retry."""
+    """Enable the write-ahead log, with retries, since SQLite does not wait for this lock."""
     deadline = time.monotonic() + WRITE_TIMEOUT
     while True:
         try:

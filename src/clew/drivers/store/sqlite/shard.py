@@ -1,7 +1,7 @@
 """The shard index: a qdrant-edge shard that follows the database, for collections too large for the exact index.
 
-The shard only proposes candidates. Their scores are computed from the database, so they are the same as anywhere else;
-for words it is also checked that nothing beyond the candidates could have scored better.
+The shard only proposes candidates. Scores are computed from the database, so they are the same as anywhere else. A word
+search also checks that no other chunk could have scored better.
 """
 
 import shutil
@@ -43,27 +43,27 @@ from clew.drivers.store.sqlite.signals import (
     stores_half,
 )
 
-SAVE_EVERY = 5_000  # rows that are followed between two savings
+SAVE_EVERY = 5_000  # changed rows between saves
 DELETE_BATCH = 1_000
-SPARE = 4  # candidates beyond k, so that ties are broken by id; four times as many if they do not suffice
-SMALL_GROWTH = 1.001  # the mean length may have grown by this factor for a word search to take as few candidates
-MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the shard
-MIN_FREE = 64 << 20  # bytes on the disk: the files are mapped, and on a full disk writing to them ends the process
-LOW_BITS = 0xFFFFFFFF  # a sparse vector's indices have 32 bits
+SPARE = 4  # candidates beyond k, so that ties are broken by id; if they do not suffice, four times as many
+SMALL_GROWTH = 1.001  # the mean length may grow by this factor before a word search needs more candidates
+MAX_CANDIDATES = 20_000  # with more ties than this, the shard chooses among them
+MIN_FREE = 64 << 20  # bytes: the files are memory-mapped, and writing to them on a full disk kills the process
+LOW_BITS = 0xFFFFFFFF  # the indices of a sparse vector have 32 bits
 DENSE, TERMS = "dense", "terms"
-BREADTH = 192  # candidates that a search in the graph keeps: recall@10 is .98 to .99 at 100,000 chunks, .96 with 64
-# Under a filter the search also visits neighbours of rows that it excludes, however many it admits: without this a
-# filter that admits half finds .95 of the ten nearest, with it .997, and takes 1.7 times as long.
+BREADTH = 192  # candidates of a search in the graph: recall@10 is .98 to .99 at 100,000 chunks, .96 with 64
+# With a filter, also visit neighbours of excluded rows, at any selectivity. For a filter that admits half, recall@10
+# rises from .95 to .997, and a search takes 1.7 times as long.
 FILTERED = edge.AcornSearchParams(enable=True, max_selectivity=1.0)
 
 
 class BrokenIndex(Exception):
-    """The index failed. It holds nothing that the database does not, so it can be thrown away and rebuilt."""
+    """The index failed. It can be rebuilt from the database."""
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn what the shard raises into BrokenIndex: a plain Exception, or a panic, which is not even that."""
+    """Turn exceptions of the shard into BrokenIndex, even panics, which are no `Exception`."""
     try:
         yield
     except (OSError, ValueError, EOFError) as error:
@@ -76,7 +76,7 @@ def translate_errors() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A query to the shard: what is searched, as bytes and for the shard, and how broadly (None: by words)."""
+    """A query to the shard, and its cache key; `breadth` is None for a word search."""
 
     key: bytes
     query: edge.Query
@@ -100,14 +100,14 @@ class ShardIndex:
         rows: RowCache | None = None,
         is_copy: bool = False,
     ) -> None:
-        """Open the shard in a folder, or one that was copied there, or create one if the checkpoint is a new one."""
+        """Open the shard in a folder, or create one for an empty checkpoint; a copy (`is_copy`) needs no seal."""
         self.checkpoint = self._saved = checkpoint
         self.folder = folder
         self._database, self._rows = database, rows or RowCache(database)
         self._lock = threading.RLock()
         self._seal = Seal(folder)
         self._known, self._version = PrefixCache[edge.ScoredPoint](), 0
-        self._missed = frozenset[int]()  # rows of the state it follows that were removed before it read them
+        self._missed = frozenset[int]()  # rows of the followed state that were removed before they were read
         with translate_errors():
             if not checkpoint.counts:
                 self.counts, self._shard = WordCounts(), self._create_shard()
@@ -133,7 +133,7 @@ class ShardIndex:
     # -- following
 
     def catch_up(self, state: CollectionState) -> None:
-        """Apply every change of the database up to a state. Idempotent, so it can be repeated after a crash."""
+        """Apply every change of the database up to a state. Idempotent: it can be repeated after a crash."""
         if self._has_followed(state):
             return
         with self._lock, translate_errors():
@@ -148,7 +148,7 @@ class ShardIndex:
             rows = [row for row, _ in tombstones]
             for start in range(0, len(rows), DELETE_BATCH):
                 self._shard.update(edge.UpdateOperation.delete_points([*rows[start : start + DELETE_BATCH]]))
-            # Those that were added and removed since it last caught up were never in it.
+            # Rows added and removed since the last catch-up were never in the shard.
             removed = [terms for row, terms in tombstones if row <= self.checkpoint.row]
             self.counts.update(np.empty(0, np.int64), removed)
             self._upsert(filled)
@@ -171,7 +171,7 @@ class ShardIndex:
             self._shard.update(edge.UpdateOperation.upsert_points(make_points(batch, self.checkpoint.average)))
 
     def _advance_checkpoint(self, changed: int, row: int, change: int) -> None:
-        """Move the checkpoint after so many rows were added or removed, and save it now and then."""
+        """Advance the checkpoint after `changed` rows were added or removed, and save it from time to time."""
         unindexed = self.checkpoint.unindexed + changed
         self.checkpoint = replace(self.checkpoint, row=row, change=change, unindexed=unindexed)
         if unindexed - self._saved.unindexed > SAVE_EVERY:
@@ -182,7 +182,7 @@ class ShardIndex:
         self._known.clear()
 
     def _check_room(self, size: int = 0) -> None:
-        """Raise DriverFailed if the disk has no room for so many bytes."""
+        """Raise DriverFailed if the disk lacks room for `size` bytes."""
         free = shutil.disk_usage(self.folder).free
         if free < MIN_FREE + size:
             raise DriverFailed(
@@ -209,9 +209,9 @@ class ShardIndex:
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
         """Find the k rows of greatest BM25 score, with the collection's counts as of a head.
 
-        The stored weights were computed with the average length of their time. With a longer average a score can be
-        greater than the shard's, by no more than the ratio of the two; so when the k-th score is above what the last
-        candidate could have, no other chunk is missing.
+        The stored weights were computed with an earlier average length. With a longer average, a score exceeds the
+        shard's at most by the ratio of the two averages. So if the k-th score is above the possible score of the last
+        candidate, no chunk is missing.
         """
         weights, growth = self._weigh_terms(terms, head), self._measure_growth(head)
         request = self._request_matching(head, terms, weights, k, where)
@@ -229,7 +229,7 @@ class ShardIndex:
         return [(row, score) for row, score in best if score]
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """Find what the rankings of each query find; the shard is asked for all of it in one pass."""
+        """Find the candidates of each query, with one batch query to the shard."""
         found, given = list[RowCandidates](), [each[0] for each in self._rows.load_chunks(head, queries.chunk_ids)]
         self._search_ahead(head, queries)
         for vector, words in zip(queries.vectors, queries.terms, strict=True):
@@ -250,7 +250,7 @@ class ShardIndex:
         return found
 
     def _search_ahead(self, head: Head, queries: Queries) -> None:
-        """Ask the shard at once for what searches will ask for."""
+        """Run the queries of all rankings in one batch and cache the results."""
         version, requests = self._version, list[Request]()
         for vector, words in zip(queries.vectors, queries.terms, strict=True):
             weights = self._weigh_terms(words, head)
@@ -262,32 +262,30 @@ class ShardIndex:
             self._known.put(request.key, self._how(request, version), request.limit, points)
 
     def count_having(self, hashes: Hashes) -> list[int]:
-        """Count the chunks that have each of the words."""
+        """Count, for each word, the chunks that have it."""
         return self.counts.count(hashes)
 
     def _measure(self, head: Head, terms: PackedTerms, read: Sequence[StoredRow]) -> tuple[Floats, Floats]:
-        """Measure the share and the strength of rows."""
         joined, weights = join_terms(read), self._weigh_terms(terms, head)
         scored = joined.score(joined.find_terms(terms.hashes), weights, head.average_length)
         return scored.measure(len(read))
 
     def _weigh_terms(self, terms: PackedTerms, head: Head) -> Floats:
-        """Weigh each term of a query."""
         return bm25.weigh_terms(terms.counts, self.count_having(terms.hashes), head.chunks)
 
     def _measure_growth(self, head: Head) -> float:
-        """Measure by how much a score can be greater than the shard's."""
+        """Return the factor by which a score can exceed the shard's."""
         return max(1.0, head.average_length / self.checkpoint.average) * 1.0001
 
     def _request_matching(self, head: Head, terms: PackedTerms, weights: Floats, k: int, where: Filter) -> Request:
-        """Request the points of greatest weight by words; with one word, many are equal."""
+        """Make the request for a word search; with one word, expect many ties."""
         is_precise = self._measure_growth(head) < SMALL_GROWTH and len(weights) > 1
         limit = k + SPARE if is_precise else max(2 * k, k + 50)
         nearest = edge.Query.Nearest(make_sparse_vector(terms.hashes, weights.tolist()), using=TERMS)
         return Request(terms.hashes.tobytes() + weights.tobytes(), nearest, limit, where)
 
     def _find(self, request: Request) -> list[edge.ScoredPoint]:
-        """Find the points for a request, best first."""
+        """Find the points for a request, best first, with a cache."""
         how = self._how(request, self._version)
         found = self._known.get(request.key, how, request.limit)
         if found is None:
@@ -296,11 +294,11 @@ class ShardIndex:
         return found
 
     def _how(self, request: Request, version: int) -> tuple[object, ...]:
-        """Say what has to be equal for the first points to be the same: filters by what they admit: True == 1."""
+        """Return the rest of the cache key. Expand the filter, since filters with 1 and True in meta are equal."""
         return version, expand_filter(request.where), request.breadth, request.is_exact
 
     def _query(self, requests: Sequence[Request]) -> list[list[edge.ScoredPoint]]:
-        """Query the points for requests, none where a filter admits nothing; Gone while rows are missed."""
+        """Query the points for requests, none if a filter admits nothing; Gone while rows are missed."""
         if self._missed:
             raise Gone("a row that was removed while it was followed")
         alternatives = [expand_filter(each.where) for each in requests]
@@ -320,13 +318,13 @@ class ShardIndex:
             return self._shard.count(edge.CountRequest(exact=True))
 
     def has_chunks(self, number: int) -> bool:
-        """Return whether so many chunks are in the shard."""
+        """Return whether the shard has `number` chunks."""
         with translate_errors():
-            known = self._shard.info().points_count  # at once; one that a kill left in two segments is in it twice
+            known = self._shard.info().points_count  # fast; counts a point twice if a kill left it in two segments
         return known == number or self.count_chunks() == number
 
     def build_graph(self) -> None:
-        """Build the HNSW graph. Holds the interpreter's lock, perhaps for a minute."""
+        """Build the HNSW graph. This may hold the GIL for a minute."""
         with self._lock, translate_errors():
             self._check_room(measure_disk_usage(self.folder))
             self._seal.break_()
@@ -336,10 +334,7 @@ class ShardIndex:
             self._saved = replace(self._saved, change=-1)
 
     def save(self) -> None:
-        """Save the shard and its checkpoint; return when both are safe on disk.
-
-        Changes may go on while its seal is made; then the next saving seals it.
-        """
+        """Save the shard and its checkpoint to disk, and seal it unless it is changed meanwhile."""
         with self._lock, translate_errors():
             self._save_unsealed()
             breaks = self._seal.breaks
@@ -358,16 +353,16 @@ class ShardIndex:
                 (self.folder / old).unlink(missing_ok=True)
 
     def copy_to(self, target: Path) -> Checkpoint:
-        """Copy the saved shard to another folder and return its checkpoint, which the copy has not.
+        """Copy the saved shard to another folder, without its checkpoint, and return the checkpoint.
 
-        So nobody takes the copy for a shard that is finished. Searches and changes go on meanwhile; if there
-        were changes, it is copied once more, and they wait.
+        Without a checkpoint, nobody takes the copy for a finished shard. Searches and changes continue meanwhile; after
+        changes it is copied again, and further changes wait.
         """
         is_copied = False
         with self._lock, translate_errors():
             self._save_unsealed()
             breaks = self._seal.breaks
-        with suppress(OSError):  # files come and go where it changes, and it is copied once more
+        with suppress(OSError):  # a change may delete files; then the shard is copied again below
             self._copy_files(target)
             is_copied = True
         with self._lock, translate_errors():
@@ -383,7 +378,7 @@ class ShardIndex:
         try:
             shutil.copytree(self.folder, target, ignore=left_out, copy_function=copy_file, dirs_exist_ok=True)
         except shutil.Error as error:
-            _, _, reason = error.args[0][0]  # of the first file; it names all of them
+            _, _, reason = error.args[0][0]  # of the first failed file
             raise OSError(reason) from error
 
     def close_without_saving(self) -> None:
@@ -404,20 +399,20 @@ class ShardIndex:
 
 
 def _check_none_gone(read: int, near: Sequence[edge.ScoredPoint], k: int) -> None:
-    """Raise Gone where fewer rows than were found, and than are wanted, are still there."""
+    """Raise Gone unless k of the found rows, or all of them, could be read."""
     if read < min(k, len(near)):
         raise Gone("a row that was found")
 
 
-# -- chunks, filters and words as the shard takes them
+# -- chunks, filters and words in the format of the shard
 
 
 def make_config(dim: int, *, is_half: bool) -> edge.EdgeConfig:
-    """Make the settings of a shard for vectors of this width; in half precision where they are stored so."""
+    """Make the settings of a shard for vectors of this dimension and precision."""
     kind = edge.VectorStorageDatatype.Float16 if is_half else edge.VectorStorageDatatype.Float32
-    # Everything is mapped, not read into memory: searches take as long, and a shard opens in half the time.
+    # Map everything instead of reading it into memory: searches are as fast, and a shard opens in half the time.
     return edge.EdgeConfig(
-        # Of unit vectors the inner product is the cosine.
+        # For unit vectors the inner product is the cosine.
         vectors={DENSE: edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot, datatype=kind)},
         sparse_vectors={TERMS: edge.EdgeSparseVectorParams(memory=edge.Memory.Cached)},
         hnsw_config=edge.HnswIndexConfig(m=16, ef_construct=128, full_scan_threshold=1000),
@@ -428,7 +423,7 @@ def make_config(dim: int, *, is_half: bool) -> edge.EdgeConfig:
 
 
 def make_points(batch: ChunkSignals, average: float) -> list[edge.Point]:
-    """Make the points of chunks; the weights of words are computed with this average length."""
+    """Make the points of chunks, with word weights for this average length."""
     terms, made, end = batch.terms, list[edge.Point](), 0
     weights = bm25.saturate(terms.counts.astype(np.float32), bm25.length_norm(terms.lengths, average)[terms.owners])
     words, sizes = terms.hashes & LOW_BITS, np.bincount(terms.owners, minlength=len(batch.facets)).tolist()
@@ -446,7 +441,7 @@ def make_points(batch: ChunkSignals, average: float) -> list[edge.Point]:
 
 @lru_cache(32)
 def make_filter(alternatives: tuple[Condition, ...]) -> edge.Filter | None:
-    """Make the filter that admits a point where one of the conditions does; None if that is every point."""
+    """Make the filter that admits a point if one of the conditions does; None if every point is admitted."""
     if any(each.is_empty for each in alternatives):
         return None
     made = [_make_condition_filter(each) for each in alternatives]
@@ -463,13 +458,13 @@ def _make_condition_filter(condition: Condition) -> edge.Filter:
 
 
 def request_nearest(vector: Vector, limit: int, where: Filter, effort: Effort) -> Request:
-    """Request the nearest points."""
+    """Make the request for the nearest points."""
     nearest = edge.Query.Nearest(vector.tolist(), using=DENSE)
     return Request(vector.tobytes(), nearest, limit, where, max(effort.breadth or BREADTH, limit), effort.is_exact)
 
 
 def make_query(request: Request, where: edge.Filter | None) -> edge.QueryRequest:
-    """Make the request as the shard takes it."""
+    """Convert a request to the format of the shard."""
     params = None
     if request.breadth is not None:
         params = edge.SearchParams(hnsw_ef=request.breadth, exact=request.is_exact, acorn=FILTERED)
@@ -477,7 +472,7 @@ def make_query(request: Request, where: edge.Filter | None) -> edge.QueryRequest
 
 
 def make_sparse_vector(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
-    """Make the weights of words by the low half of their hashes; two words that share it add their weights."""
+    """Make a sparse vector indexed by the low half of each hash, adding the weights of colliding words."""
     low = (hashes & LOW_BITS).tolist()
     merged = dict.fromkeys(low, 0.0)
     for word, weight in zip(low, weights, strict=True):

@@ -1,9 +1,8 @@
-"""The shards of a collection on disk: the lock without which none is touched, which can be used, and how one is built.
+"""The shards of a collection on disk: their lock, the choice of a usable one, and builds.
 
-qdrant-edge holds the interpreter's lock while it builds a graph, a minute for 100,000 chunks, and a server would not
-answer meanwhile. So a child process builds a new shard in a new folder, and the parent uses the old one until then. A
-copy of the old one is extended where most of its rows are in the graph and its weights still hold: the others are added
-to it. Else the shard is filled from the database.
+qdrant-edge holds the GIL while it builds a graph, a minute for 100,000 chunks, and a server could not answer meanwhile.
+So a child process builds a new shard in a new folder, and the parent uses the old one until then. If most rows are in
+the old graph and its weights are still valid, the child extends a copy of it. Else it fills a shard from the database.
 """
 
 import json
@@ -26,22 +25,22 @@ from clew.drivers.store.sqlite.folder import HOME, LOCK, list_own_shards
 from clew.drivers.store.sqlite.shard import BrokenIndex, ShardIndex
 from clew.drivers.store.sqlite.signals import RowCache, WordCounts, load_word_counts
 
-OPEN_ATTEMPTS = 3  # of a shard that others change meanwhile
+OPEN_ATTEMPTS = 3  # for a shard that others change meanwhile
 CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
 ELSEWHERE = "keep the collection on a local disk, or in PostgreSQL"
-MIN_ROWS = 2_000  # fewer unindexed rows than this are scanned faster than a graph is built
-UNINDEXED_SHARE = 5  # a graph is built again when one row in this many is not in it
-EXTENDED_SHARE = 2  # … and extended unless more than one row in this many is not
-MAX_DRIFT = 1.5  # … or when the average length is this many times the one of the stored weights
+MIN_ROWS = 2_000  # scanning fewer unindexed rows than this is faster than building a graph
+UNINDEXED_SHARE = 5  # rebuild a graph when more than one row in this many is missing
+EXTENDED_SHARE = 2  # … by extending it, unless more than one row in this many is missing
+MAX_DRIFT = 1.5  # … or the average length differs by this factor from that of the stored weights
 
 log = logging.getLogger(__name__)
 
 
 class ShardHome:
-    """The folder of the shards. Two openers of one live shard lose each other's writes, so one process has its lock.
+    """The folder of the shards, and its lock: two processes with one shard open would lose each other's writes.
 
     building: The folder of a shard that is being built.
-    refused: Why the file system does not lock, if it does not.
+    refused: The reason if the file system does not support locks.
     """
 
     def __init__(self, database: Database, folder: Path, rows: RowCache) -> None:
@@ -52,7 +51,7 @@ class ShardHome:
         self._lock_file: BinaryIO | None = None
 
     def lock(self) -> bool:
-        """Take the lock if it is free; whether this process holds it."""
+        """Take the lock if it is free; return whether this process holds it."""
         if self._lock_file is None:
             folder = self.path.parent
             try:
@@ -76,7 +75,7 @@ class ShardHome:
         return list_own_shards(self.path)
 
     def list_usable(self, state: CollectionState) -> list[tuple[Path, Checkpoint]]:
-        """List the shards of this collection that can catch up with a state, without the one that is being built."""
+        """List the shards of this collection that can catch up with a state, except one that is being built."""
         read = [(folder, read_checkpoint(folder)) for folder in self.list_shards() if folder != self.building]
         return [
             (folder, checkpoint)
@@ -88,14 +87,14 @@ class ShardHome:
         ]
 
     def find_newest(self, state: CollectionState) -> tuple[Path, Checkpoint] | tuple[None, None]:
-        """Find the best usable shard, if there is one: most rows in its graph, then the latest."""
+        """Find the best usable shard, if any: the one with fewest unindexed rows, then the newest."""
         usable = self.list_usable(state)
         return max(usable, key=lambda each: (-each[1].unindexed, each[1].change), default=(None, None))
 
     def find_word_counts(self, state: CollectionState) -> WordCounts | None:
-        """Find the counts of words that were saved with a shard of this state; None if there is none.
+        """Load the word counts saved with a shard at this state; None if there are none.
 
-        Takes no lock: another process may have the index open.
+        Needs no lock: another process may have the index open.
         """
         with suppress(OSError, ValueError):
             for folder, saved in self.list_usable(state):
@@ -105,21 +104,21 @@ class ShardHome:
         return None
 
     def is_built_elsewhere(self) -> bool:
-        """Return whether another process builds a shard: until it is saved, it has no checkpoint and no seal."""
+        """Return whether another process is building a shard, which has no checkpoint and no seal until it is saved."""
         if self._lock_file:
             return False
         try:
             unsealed = [folder for folder in self.list_shards() if not (folder / SEAL).exists()]
-        except OSError:  # of another user, who keeps it to himself
+        except OSError:  # another user's private folder
             return False
         return len(unsealed) > 1 or any(read_checkpoint(folder) is None for folder in unsealed)
 
     # -- opening; the caller holds the lock
 
     def open_newest(self) -> ShardIndex:
-        """Open the newest shard if it is sound, else a new one. All others are deleted but the one being built.
+        """Open the newest shard if it is sound, else create one. Delete all others except one being built.
 
-        BrokenIndex if a new one breaks again and again: once it may, where another process erases something meanwhile.
+        BrokenIndex if a new shard breaks repeatedly; a single failure may come from an erasure by another process.
         """
         for _ in range(OPEN_ATTEMPTS - 1):
             with suppress(BrokenIndex):
@@ -145,7 +144,7 @@ class ShardHome:
         return index
 
     def open_sound(self, folder: Path, checkpoint: Checkpoint | None) -> ShardIndex | None:
-        """Open a shard of this checkpoint, caught up; None, and it is deleted, if it is not sound."""
+        """Open a shard with this checkpoint and catch up; if it is not sound, delete it and return None."""
         if checkpoint is None:
             return None
         try:
@@ -167,11 +166,11 @@ class ShardHome:
             if now.change == state.change:
                 return has_all
             state = now
-        return True  # the database changed all the time; nothing speaks against the shard
+        return True  # the database kept changing: assume that the shard is sound
 
 
 def is_rebuild_due(checkpoint: Checkpoint | None, state: CollectionState) -> bool:
-    """Return whether a new shard would be much faster than the one of a checkpoint (None: there is no shard)."""
+    """Return whether a new shard would be much faster than the one with this checkpoint (None: no shard)."""
     if checkpoint is None:
         return state.chunks > MIN_ROWS
     is_scattered = _count_unindexed(checkpoint, state) > max(MIN_ROWS, state.chunks // UNINDEXED_SHARE)
@@ -179,7 +178,7 @@ def is_rebuild_due(checkpoint: Checkpoint | None, state: CollectionState) -> boo
 
 
 def is_worth_extending(checkpoint: Checkpoint, state: CollectionState) -> bool:
-    """Return whether to add to the graph of a shard takes less time than to build another."""
+    """Return whether extending the graph of a shard is faster than building a new one."""
     is_mostly_indexed = EXTENDED_SHARE * _count_unindexed(checkpoint, state) <= state.chunks
     return is_mostly_indexed and _has_right_weights(checkpoint, state)
 
@@ -189,7 +188,7 @@ def _count_unindexed(checkpoint: Checkpoint, state: CollectionState) -> int:
 
 
 def _has_right_weights(checkpoint: Checkpoint, state: CollectionState) -> bool:
-    """Return whether the average length is still about that of the stored weights."""
+    """Return whether the average length is still close to that of the stored weights."""
     return 1 / MAX_DRIFT < max(1.0, state.average_length) / checkpoint.average < MAX_DRIFT
 
 
@@ -204,7 +203,7 @@ def make_empty_checkpoint(state: CollectionState, dim: int) -> Checkpoint:
 
 
 class Builder:
-    """Builds shards with their graphs in child processes, one at a time."""
+    """A runner of child processes that build shards with their graphs, one at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -212,9 +211,9 @@ class Builder:
         self.is_stopped = False
 
     def build(self, collection: Path, target: Path, database: Database, copied: Checkpoint | None = None) -> bool:
-        """Build a shard with its graph; return whether it succeeded. A failure is logged.
+        """Build a shard with its graph; return whether it succeeded, and log a failure.
 
-        `copied` is the checkpoint of the shard that was copied to `target`, if one was.
+        copied: The checkpoint of a shard that was copied to `target`, if any.
         """
         given = (str(collection), str(target), database.embedder, database.dim, copied and asdict(copied))
         try:
@@ -235,7 +234,7 @@ class Builder:
         return False
 
     def stop(self) -> None:
-        """End the build that runs, and those that another thread is about to start."""
+        """Kill the running build, and prevent further ones."""
         with self._lock:
             self.is_stopped = True
             if self._process:
@@ -252,7 +251,7 @@ class Builder:
 
 
 def build_shard(collection: Path, target: Path, *, embedder: str, dim: int, copied: Checkpoint | None) -> None:
-    """Extend the shard that was copied to `target`, or fill a new one from the database, and build its graph."""
+    """Extend a shard that was copied to `target`, or fill a new one from the database, and build its graph."""
     with closing(Database(collection, embedder=embedder, dim=dim)) as database:
         state = database.read_state()
         index = _open_copy(target, database, copied, state) if copied else None
@@ -264,8 +263,8 @@ def build_shard(collection: Path, target: Path, *, embedder: str, dim: int, copi
 
 
 def _open_copy(target: Path, database: Database, copied: Checkpoint, state: CollectionState) -> ShardIndex | None:
-    """Open the shard that was copied there, as far as the state; None, and nothing is there, if it is not sound."""
-    with suppress(BrokenIndex):  # it was changed while it was copied
+    """Open the shard that was copied to `target` and catch up; if it is not sound, delete it and return None."""
+    with suppress(BrokenIndex):  # changed during the copy
         index = ShardIndex(target, database, copied, is_copy=True)
         index.catch_up(state)
         if index.has_chunks(state.chunks):

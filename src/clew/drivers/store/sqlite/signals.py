@@ -1,7 +1,7 @@
-"""Signals: what an index follows of chunks (vector, terms, facets, time), read from the database.
+"""Signals: the indexed columns of chunks (vector, terms, facets, time), read from the database.
 
-An index follows them by row (`read_tombstones`, `read_rows_in_batches`), asks for those of candidates (`RowCache`), and
-counts how many chunks have each word (`WordCounts`).
+An index follows changes by row (`read_tombstones`, `read_rows_in_batches`), reads the signals of candidates
+(`RowCache`), and counts document frequencies (`WordCounts`).
 """
 
 import json
@@ -28,13 +28,13 @@ from clew.drivers.store.sqlite.database import CollectionState, Database
 
 
 def stores_half(db: sqlite3.Connection, dim: int) -> bool:
-    """Return whether the first vector is stored in two bytes a number."""
+    """Return whether the first vector is stored in half precision."""
     found = db.execute("SELECT length(vector) FROM signals WHERE length(vector) > 0 LIMIT 1").fetchone()
     return found is not None and found[0] == 2 * dim
 
 
 def pack_vectors(vectors: Matrix) -> list[bytes]:
-    """Pack the rows as bytes."""
+    """Pack vectors as bytes, in half precision if that loses nothing."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     half = matrix.astype(np.float16)
     fits = (half == matrix).all(axis=1)
@@ -42,7 +42,7 @@ def pack_vectors(vectors: Matrix) -> list[bytes]:
 
 
 def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
-    """Unpack vectors to a matrix of this width, nan for an empty one; CollectionDamaged if a width differs."""
+    """Unpack vectors to a matrix, with nan for an empty one; CollectionDamaged if a dimension differs."""
     data, count = b"".join(stored), len(stored)
     if len(data) == 4 * count * dim and all(len(each) == 4 * dim for each in stored):
         return np.frombuffer(data, np.float32).reshape(count, dim)
@@ -54,7 +54,7 @@ def unpack_vectors(stored: Sequence[bytes], dim: int) -> Matrix:
 
 
 def find_width(stored: bytes) -> int:
-    """Find the width at which a stored vector has unit length; 0 if there is none."""
+    """Find the dimension at which a stored vector has unit length; 0 if there is none."""
     for form in (np.float32, np.float16):
         if len(stored) % np.dtype(form).itemsize == 0:
             numbers = np.frombuffer(stored, form).astype(np.float64)
@@ -64,21 +64,21 @@ def find_width(stored: bytes) -> int:
 
 
 def unpack_vector(stored: bytes, dim: int) -> Vector:
-    """Unpack a stored vector of this width."""
+    """Unpack a stored vector of this dimension."""
     if len(stored) not in (4 * dim, 2 * dim):
         raise damaged_error("a vector")
     return np.frombuffer(stored, np.float32 if len(stored) == 4 * dim else np.float16).astype(np.float32, copy=False)
 
 
 COLUMNS = "row, id, facets, seconds, length, terms, counts, vector, sum"
-TERMS, VECTOR = 5, 7  # of them
-BATCH = 2000  # signals that are read at once
+TERMS, VECTOR = 5, 7  # positions in COLUMNS
+BATCH = 2000  # signals per read
 MAX_BYTES = 32_000_000  # of signals in a cache
-ROW_BYTES = 300  # what a row takes there besides its terms and its vector
-MAX_RECENT = 8_192  # words whose changes are kept apart before they are merged into the rest
-MESSAGE = json.dumps(facets.MESSAGE)[:-1]  # where it is in the facets of a row, that is a message or a part of one
+ROW_BYTES = 300  # of a row in the cache besides its terms and its vector
+MAX_RECENT = 8_192  # words with recent changes before these are merged
+MESSAGE = json.dumps(facets.MESSAGE)[:-1]  # occurs in the facets of a row only if that is (a part of) a message
 StoredRow = tuple[Any, ...]  # COLUMNS
-Tombstone = tuple[int, Hashes]  # a removed row and the words it had
+Tombstone = tuple[int, Hashes]  # a removed row and its words
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ChunkSignals:
 
     terms: Signals
     facets: list[list[str]]
-    messages: NDArray[np.bool_]  # whether each is a message, or a part of one
+    messages: NDArray[np.bool_]  # whether each is a message or a part of one
     seconds: Floats  # nan: no time
     vectors: Matrix
 
@@ -95,9 +95,7 @@ class ChunkSignals:
 def read_rows_in_batches(
     database: Database, row: int, upto: CollectionState
 ) -> Iterator[tuple[int, ChunkSignals, list[Tombstone]]]:
-    """Read the signals of all rows after one at a state, in batches: the last row, those that still exist, and
-    those removed since.
-    """
+    """Yield (last row, signals of existing rows, tombstones) in batches, for all rows after `row` up to a state."""
     while row < upto.last:
         with database.read_transaction() as (db, _):
             sql = f"SELECT {COLUMNS} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT {BATCH}"
@@ -112,14 +110,14 @@ def read_rows_in_batches(
 def read_tombstones(
     database: Database, change: int, row: int, upto: CollectionState
 ) -> tuple[list[Tombstone], ChunkSignals] | None:
-    """Read rows that were removed after a change up to a state, and the signals of those up to `row` that were filled.
+    """Read the rows removed after a change up to a state, and the signals of rows up to `row` that got their vector.
 
     None if some of these tombstones have been pruned.
     """
     with database.reader as db:
         tombstones = _read_gone(db, "change > ? AND change <= ?", (change, upto.change))
         read = _read_by_row(db, [number for number, terms in tombstones if not len(terms)])
-        pruned = database.check_model_unchanged(db).pruned  # read last: it only grows, so up to it nothing was missed
+        pruned = database.check_model_unchanged(db).pruned  # read last, since it only grows
     if pruned > change:
         return None
     _check_signals(database, read)
@@ -129,7 +127,7 @@ def read_tombstones(
 
 
 def count_having(database: Database, hashes: Hashes) -> list[int]:
-    """Count the chunks that have each of the terms; for a count or two, as an index takes far longer to fill."""
+    """Count, for each term, the chunks that have it, by a scan: for few counts much faster than filling an index."""
     counts = [0] * len(hashes)
     with database.read_transaction() as (db, _):
         found = db.execute(f"SELECT {COLUMNS} FROM signals")
@@ -141,7 +139,7 @@ def count_having(database: Database, hashes: Hashes) -> list[int]:
 
 
 def _read_by_row(db: sqlite3.Connection, rows: Sequence[int], condition: str = "", *params: object) -> list[StoredRow]:
-    """Read the signals of rows by question marks: SQLite would have to parse and sort a JSON list."""
+    """Read the signals of rows with one parameter each: faster than a JSON list, which SQLite must parse and sort."""
     read = list[StoredRow]()
     for start in range(0, len(rows), BATCH):
         some = rows[start : start + BATCH]
@@ -151,7 +149,7 @@ def _read_by_row(db: sqlite3.Connection, rows: Sequence[int], condition: str = "
 
 
 def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) -> list[Tombstone]:
-    """Read the tombstones that meet a condition; CollectionDamaged if one is not as written."""
+    """Read the tombstones that fulfil a condition; CollectionDamaged if one is corrupt."""
     found = []
     for change, row, terms, stored in db.execute(f"SELECT change, row, terms, sum FROM gone WHERE {condition}", params):
         check("the record of a removed chunk", stored, change, row, terms)
@@ -160,7 +158,7 @@ def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) ->
 
 
 def _check_signals(database: Database, read: Iterable[StoredRow], *, is_anew: bool = True) -> None:
-    """Raise CollectionDamaged if a row is not as written; unless `is_anew`, those checked before are not again."""
+    """Raise CollectionDamaged if a row is corrupt; unless `is_anew`, skip rows that were checked before."""
     for columns in read:
         if is_anew or database.checked.get(columns[0]) != columns[-1]:
             check_signal(columns[:-1], columns[-1])
@@ -171,7 +169,7 @@ def _parse_signals(read: Sequence[StoredRow], dim: int) -> ChunkSignals:
     found = [columns[2] for columns in read]
     return ChunkSignals(
         join_terms(read),
-        json.loads(f"[{','.join(found)}]"),  # all at once is three times as fast as one by one
+        json.loads(f"[{','.join(found)}]"),  # three times as fast as one by one
         np.array([MESSAGE in each for each in found], bool),
         np.array([np.nan if columns[3] is None else columns[3] for columns in read], np.float64),
         stack_vectors(read, dim),
@@ -184,7 +182,7 @@ def stack_vectors(read: Sequence[StoredRow], dim: int) -> Matrix:
 
 
 def join_terms(read: Sequence[StoredRow]) -> Signals:
-    """Join the terms of rows, one after the other."""
+    """Concatenate the terms of rows."""
     return Signals(
         np.array([each[0] for each in read], np.int64),
         [each[1] for each in read],
@@ -196,10 +194,7 @@ def join_terms(read: Sequence[StoredRow]) -> Signals:
 
 
 class RowCache:
-    """The signals that were read last, which a search asks for several times; any change of the collection clears it.
-
-    Several threads may use it.
-    """
+    """A thread-safe cache of recent signals, which a search needs several times; any change clears it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -210,7 +205,7 @@ class RowCache:
         self._cached_at = (-1, -1)
 
     def load_rows(self, head: Head, rows: Sequence[int]) -> list[StoredRow]:
-        """Load those of the rows that still exist; none after a switch of model."""
+        """Load the rows that still exist; none after a model switch."""
         with self._lock:
             self._clear_if_changed(head)
             known = self._rows
@@ -218,7 +213,7 @@ class RowCache:
             return [found for row in rows if (found := known.get(row))]
 
     def load_chunks(self, head: Head, chunk_ids: Sequence[str]) -> list[StoredRow]:
-        """Load the rows of those of the chunks that exist, each once."""
+        """Load the rows of the existing chunks, each once."""
         with self._lock:
             self._clear_if_changed(head)
             known = self._by_id
@@ -231,7 +226,7 @@ class RowCache:
             self._cached_at = head.change, head.version
 
     def _read(self, column: str, missing: Sequence[Any], known: dict[Any, StoredRow]) -> None:
-        """Read the rows of chunks by their row or id; CollectionDamaged if one is there and its signal is not."""
+        """Read the signals of chunks by row or id; CollectionDamaged if a chunk exists without its signal."""
         if not missing:
             return
         database, values = self._database, json.dumps(missing)
@@ -258,15 +253,15 @@ class RowCache:
 
 
 class WordCounts:
-    """How many chunks have each word: sorted words with their counts, and apart the changes since these were merged."""
+    """Document frequencies: sorted words with counts, and separately the changes since the last merge."""
 
     def __init__(self, words: Hashes | None = None, numbers: NDArray[np.int64] | None = None) -> None:
         none = np.empty(0, np.int64)
-        # Replaced as a whole: searches that are running have the old one.
+        # Replaced as a whole, so that running searches keep the old value.
         self._counts = none if words is None else words, none if numbers is None else numbers, Counter[int]()
 
     def update(self, added: Hashes, removed: Sequence[Hashes] = ()) -> None:
-        """Count the words of chunks that were added, and no longer those of chunks that were removed."""
+        """Add the words of new chunks, and subtract those of removed ones."""
         words, numbers, recent = self._counts
         changed = recent.copy()
         changed.update(added.tolist())
@@ -277,7 +272,7 @@ class WordCounts:
             self._counts = *self.merge(), Counter()
 
     def count(self, words: Hashes) -> list[int]:
-        """Return how many chunks have each of the words."""
+        """Return the number of chunks with each of the words."""
         known, numbers, recent = self._counts
         found = [recent.get(word, 0) for word in words.tolist()]
         if not len(known):
@@ -287,7 +282,7 @@ class WordCounts:
         return [count + more for count, more in zip(merged, found, strict=True)]
 
     def merge(self) -> tuple[Hashes, NDArray[np.int64]]:
-        """Return all words, sorted, and the count of each."""
+        """Return all words, sorted, and their counts."""
         known, counts, recent = self._counts
         changed, changes = (np.fromiter(each, np.int64, len(recent)) for each in (recent.keys(), recent.values()))
         words, where = np.unique(np.concatenate([known, changed]), return_inverse=True)
@@ -302,13 +297,13 @@ class WordCounts:
 
 
 def load_word_counts(file: Path) -> WordCounts:
-    """Load the counts in a file; ValueError or OSError if they cannot be read."""
+    """Load the counts from a file; ValueError or OSError if that fails."""
     try:
         with file.open("rb") as source:
             words, numbers = np.load(source, allow_pickle=False)
     except OSError:
         raise
-    except Exception as error:  # the header of a damaged file is parsed as Python, and raises what that raises
+    except Exception as error:  # numpy parses the header as Python, so a damaged file can raise any error
         raise ValueError(f"{file.name} cannot be read ({error})") from error
     if words.dtype != np.int64 or numbers.dtype != np.int64:
         raise ValueError(f"{file.name} does not hold counts")

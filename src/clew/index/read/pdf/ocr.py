@@ -1,6 +1,6 @@
 """OCR of images by rapidocr: the recognised lines in reading order.
 
-Its models come with its package, so nothing is downloaded; it is an extra because it brings OpenCV.
+The package includes its models, so nothing is downloaded. It is an extra because it depends on OpenCV.
 """
 
 import importlib.util
@@ -22,9 +22,9 @@ from clew.index.read.process.limits import check_page_count, start_pages
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 OCR_MISSING = "is a picture; reading its text needs rapidocr: pip install 'clew[ocr]'"
 MAX_PIXELS = 60_000_000
-SEEN_PIXELS = 2_900_000  # that the recogniser is given: a page at 170 dpi; its memory grows with them
+SEEN_PIXELS = 2_900_000  # to which a picture is reduced: a page at 170 dpi; memory grows with the pixels
 MAX_RATIO = 3  # of the sides: the recogniser enlarges a picture until its shorter side has 736 pixels
-MIN_LINE_SCORE = 0.5  # of the recogniser, for a line to count
+MIN_LINE_SCORE = 0.5  # score below which a line is dropped
 ORIENTATION_SAMPLE = 5  # lines whose orientation is checked
 _ocr_lock = Lock()
 
@@ -61,12 +61,12 @@ def read_image(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def recognise_text(pixels: Pixels, *, uri: str, page: int) -> Iterator[SourceBlock]:
-    """Yield the lines of an image as paragraphs, whichever way the page is rotated."""
+    """Yield the lines of an image as paragraphs, for any rotation of the page."""
     with wrap_library_errors(uri, format_name="picture"), _ocr_lock:
         pixels = _fit_picture(pixels)
         found = _load_ocr_engine()(
             pixels, use_det=True, use_cls=True, use_rec=True
-        )  # the engine remembers the last options
+        )  # state all options: the engine remembers the last ones
         if found.boxes is None or not found.txts:
             return
         keep = [at for at, score in enumerate(found.scores) if score >= MIN_LINE_SCORE and found.txts[at].strip()]
@@ -77,7 +77,7 @@ def recognise_text(pixels: Pixels, *, uri: str, page: int) -> Iterator[SourceBlo
 
 
 def _decode_frames(data: bytes) -> list[Pixels]:
-    """Return the images of a file; a TIFF can hold several."""
+    """Decode the images of a file; a TIFF can hold several."""
     import cv2
 
     raw = np.frombuffer(data, dtype=np.uint8)
@@ -87,7 +87,7 @@ def _decode_frames(data: bytes) -> list[Pixels]:
 
 
 def _fit_picture(pixels: Pixels) -> Pixels:
-    """Return the picture with as many pixels as fit in the memory limit: a large one smaller, a strip with a margin."""
+    """Reduce a picture to SEEN_PIXELS, after adding a margin to a long strip."""
     import cv2
 
     high, wide = pixels.shape[:2]
@@ -111,7 +111,7 @@ def _load_ocr_engine() -> Any:
 
 
 def _rotate_boxes(pixels: Pixels, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the boxes (left, top, right, bottom) after the page is rotated upright."""
+    """Return the boxes (left, top, right, bottom) as on the page rotated upright."""
     high, wide = pixels.shape[:2]
     low, top = boxes.min(axis=1), boxes.max(axis=1)
     sides = top - low
@@ -128,7 +128,6 @@ def _rotate_boxes(pixels: Pixels, boxes: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def _is_upside_down(pixels: Pixels, low: NDArray[np.float64], top: NDArray[np.float64], is_sideways: bool) -> bool:
-    """Return whether the line in the box is upside down."""
     (left, upper), (right, lower) = (np.maximum(corner, 0).astype(int) for corner in (low, top))
     cut = np.ascontiguousarray(
         np.rot90(pixels[upper:lower, left:right]) if is_sideways else pixels[upper:lower, left:right]
@@ -141,7 +140,7 @@ def _is_upside_down(pixels: Pixels, low: NDArray[np.float64], top: NDArray[np.fl
 
 
 def _group_boxes_into_lines(boxes: NDArray[np.float64], texts: list[str], page: int) -> Iterator[SourceBlock]:
-    """Yield the lines from top to bottom, those side by side from left to right; a wide gap begins a paragraph."""
+    """Yield paragraphs of lines from top to bottom, boxes side by side joined; a wide gap begins a paragraph."""
     if not texts:
         return
     heights = boxes[:, 3] - boxes[:, 1]

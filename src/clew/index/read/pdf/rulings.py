@@ -1,6 +1,6 @@
-"""Ruled tables of PDF pages: drawn lines tell the cells, where gaps between words only hint at them.
+"""Ruled tables of PDF pages: drawn lines show the cells more reliably than gaps between words.
 
-A table is put in place of the blocks that have exactly its words; where no blocks do, nothing is changed.
+A table replaces the blocks that have exactly its words; if there are none, nothing changes.
 """
 
 import re
@@ -15,14 +15,14 @@ from clew.index.read.blocks import SourceBlock, split_large_table
 if TYPE_CHECKING:
     import pypdfium2 as pdfium
 
-MAX_OBJECTS = 20_000  # of a page that is searched for rulings
-MAX_TABLES = 20  # of a page
-MAX_CHECKS = 20_000_000  # cells of a page times its characters: pdfium looks at each for every cell
+MAX_OBJECTS = 20_000  # a page with more is not searched for rulings
+MAX_TABLES = 20  # per page
+MAX_CHECKS = 20_000_000  # cells of a page times its characters: pdfium checks each character for every cell
 MAX_CELL_CHARS = 500  # a longer cell is a column of text in a frame
 MAX_THICKNESS = 3.0  # points
-MIN_LENGTH = 6.0
-SNAP = 4.0  # rulings nearer than this are the two sides of one border
-MIN_COVERAGE = 0.5  # of a table's height or width by a border between its cells
+MIN_LENGTH = 6.0  # points
+SNAP = 4.0  # points: nearer rulings are the two sides of one border
+MIN_COVERAGE = 0.5  # share of a table's height or width that a border must cover
 
 Rows = Sequence[Sequence[str]]
 _WORD = re.compile(r"[^\W_]+")
@@ -30,7 +30,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class _Ruling:
-    """A drawn line: where it lies across its direction, and from where to where it goes."""
+    """A drawn horizontal or vertical line: its position across its direction, and its two ends."""
 
     at: float
     start: float
@@ -46,7 +46,7 @@ class _Grid:
 
 
 def find_ruled_tables(page: "pdfium.PdfPage", text_page: "pdfium.PdfTextPage") -> list[Rows]:
-    """Find the tables of a page with lines around their cells, as rows of texts."""
+    """Find the tables with lines around their cells on a page, as rows of texts."""
     across, down = _collect_rulings(page)
     if len(across) < 3 or len(down) < 3:
         return []
@@ -59,7 +59,7 @@ def find_ruled_tables(page: "pdfium.PdfPage", text_page: "pdfium.PdfTextPage") -
 
 
 def _collect_rulings(page: "pdfium.PdfPage") -> tuple[list[_Ruling], list[_Ruling]]:
-    """Collect the horizontal and the vertical lines of a page, and the sides of its framed rectangles."""
+    """Collect the horizontal and the vertical lines of a page, including the sides of framed rectangles."""
     import pypdfium2.raw as pdfium_c
 
     across: list[_Ruling] = []
@@ -79,7 +79,7 @@ def _collect_rulings(page: "pdfium.PdfPage") -> tuple[list[_Ruling], list[_Rulin
 
 
 def _is_frame(path: "pdfium.PdfObject") -> bool:
-    """Return whether a path is a rectangle that is drawn as a line."""
+    """Return whether a path is a rectangle with a drawn outline."""
     import ctypes
 
     import pypdfium2.raw as pdfium_c
@@ -90,7 +90,7 @@ def _is_frame(path: "pdfium.PdfObject") -> bool:
 
 
 def _find_grids(across: Sequence[_Ruling], down: Sequence[_Ruling]) -> Iterator[_Grid]:
-    """Yield the grids from top to bottom; rulings that lie beside or touch one another are of one."""
+    """Yield the grids from top to bottom; vertical rulings that overlap or touch in height are in one grid."""
     spans = sorted([(ruling.start, ruling.end, ruling) for ruling in down], key=lambda span: span[0])
     stacks: list[list[_Ruling]] = []
     top = float("-inf")
@@ -116,7 +116,7 @@ def _find_grids(across: Sequence[_Ruling], down: Sequence[_Ruling]) -> Iterator[
 
 
 def _find_borders(rulings: Sequence[_Ruling]) -> list[float]:
-    """Find where borders go from one end of a table to the other, or half of that; those that nearly touch are one."""
+    """Find the positions of borders that cover MIN_COVERAGE of a table; rulings within SNAP count as one."""
     if not rulings:
         return []
     ordered = sorted(rulings, key=lambda ruling: ruling.at)
@@ -130,7 +130,7 @@ def _find_borders(rulings: Sequence[_Ruling]) -> list[float]:
 
 
 def _measure_coverage(rulings: Sequence[_Ruling]) -> float:
-    """Measure the length that lines cover together."""
+    """Measure the total length covered by the lines."""
     covered, reached = 0.0, float("-inf")
     for ruling in sorted(rulings, key=lambda each: each.start):
         covered += max(0.0, ruling.end - max(ruling.start, reached))
@@ -146,7 +146,7 @@ def _read_cells(grid: _Grid, text_page: "pdfium.PdfTextPage") -> Rows:
 
 
 def _is_table(rows: Rows) -> bool:
-    """Return whether the cells have short texts, in two rows and two columns at least."""
+    """Return whether the cells have short texts, in at least two rows and two columns."""
     if any(len(cell) > MAX_CELL_CHARS for row in rows for cell in row):
         return False
     columns = zip(*rows, strict=True)
@@ -154,7 +154,7 @@ def _is_table(rows: Rows) -> bool:
 
 
 def place_ruled_tables(blocks: Sequence[SourceBlock], tables: Sequence[Rows], *, page: int) -> list[SourceBlock]:
-    """Replace the blocks that have exactly the words of a table by the table."""
+    """Replace the blocks with exactly the words of a table by the table."""
     found = list(blocks)
     for rows in tables:
         units = [unit for block in found for unit in _split_lines(block)]
@@ -177,7 +177,7 @@ def _split_lines(block: SourceBlock) -> Iterator[SourceBlock]:
 
 
 def _join_lines(units: Sequence[SourceBlock]) -> Iterator[SourceBlock]:
-    """Yield the paragraphs made whole again of their lines."""
+    """Join the lines of each paragraph again."""
     lines: list[SourceBlock] = []
     for unit in units:
         if lines and (unit.kind != "paragraph" or unit.marker != "+"):
@@ -192,10 +192,10 @@ def _join_lines(units: Sequence[SourceBlock]) -> Iterator[SourceBlock]:
 
 
 def _find_span(units: Sequence[Sequence[str]], words: Sequence[str]) -> tuple[int, int] | None:
-    """Find the first and last of adjacent units that have these words, in any order, and no others."""
+    """Find the range of adjacent units with exactly these words, in any order."""
     wanted = Counter(words)
-    missing = dict(wanted)  # of the units from `start` to `end`; below zero where they have too many
-    wrong = len(wanted)  # how many words are not there as often as wanted
+    missing = dict(wanted)  # from units[start:end]; negative for words that are there too often
+    wrong = len(wanted)  # number of different words with a wrong count
     start = 0
     size = 0
 
@@ -219,7 +219,7 @@ def _find_span(units: Sequence[Sequence[str]], words: Sequence[str]) -> tuple[in
 
 
 def _has_more_columns(blocks: Sequence[SourceBlock], rows: Rows) -> bool:
-    """Return whether a table found in these words already has smaller cells."""
+    """Return whether the blocks already include a table with more columns."""
     width = sum(any(column) for column in zip(*rows, strict=True))
     tops = [block.text.split("\n", 1)[0] for block in blocks if block.kind == "table"]
     return any(len(re.findall(r"(?<!\\)\|", top)) - 1 > width for top in tops)

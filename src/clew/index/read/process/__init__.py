@@ -1,5 +1,5 @@
-"""The process in which files are parsed that a parser could hang, crash or fill the memory on.
+"""The reader process, which parses files whose parser could hang, crash or exhaust the memory.
 
-`pool` is the side of the caller: it starts the process, keeps it for the next file, and ends it at a limit. `worker` is
-the process itself, `wire` the messages between the two, `limits` the part of it that readers see.
+`pool` is the caller's side: it starts the process, keeps it for the next file, and kills it at a limit. `worker` is the
+process itself, `wire` the messages between both, `limits` the part that readers use.
 """

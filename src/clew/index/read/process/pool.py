@@ -1,8 +1,8 @@
-"""The caller's side of the reader process: started when first needed, kept for the next file, ended at its limits.
+"""The caller's side of the reader process: start it when first needed, reuse it, and kill it at its limits.
 
-One thread per process starts it and watches it: it ends the process when a file takes too long, when the caller is
-cancelled, and when nothing was read for a while. The process is started by its command line, not by fork (which is not
-safe beside threads) nor by multiprocessing (which imports the caller's main module again).
+A thread for each process starts and watches it. It kills the process when a file takes too long, when the caller is
+cancelled, and when the process was idle for a while. The process is started by a command line, not by fork (unsafe with
+threads) or multiprocessing (which imports the caller's main module again).
 """
 
 import atexit
@@ -28,7 +28,7 @@ from clew.index.read.process import wire
 from clew.index.read.process.limits import ReadLimits, get_step_seconds
 from clew.index.read.sections import NUMBER, PARENT, TOTAL, validate_document
 
-IDLE_SECONDS = 10.0  # after which a process that reads nothing is ended
+IDLE_SECONDS = 10.0  # after which an idle process is killed
 MAX_IDLE = 2  # processes kept for the next file
 START_SECONDS = 60.0
 _WATCH_SECONDS = 0.1
@@ -36,7 +36,7 @@ _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from clew.index.read.process.worker import main; main(int(sys.argv[2]))"
 )
-# An interrupt at the terminal is for the caller, who ends the process.
+# An interrupt at the terminal must reach only the caller, who then kills the process.
 _OWN_GROUP: dict[str, Any] = (
     {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
     if sys.platform == "win32"
@@ -47,9 +47,9 @@ _OWN_GROUP: dict[str, Any] = (
 def read_in_process(
     suffix: str, data: bytes, *, uri: str, name: str, limits: ReadLimits, charset: str = ""
 ) -> Document:
-    """Read the bytes of a file in another process; a SourceError where a limit or a crash ended it.
+    """Read the bytes of a file in another process; raise SourceError if a limit or a crash ended it.
 
-    The id and the labels of the document are set here: a parser that a file has taken over cannot change them.
+    The id and access labels of the document are set here, so that a hijacked parser cannot forge them.
     """
     options = {"charset": charset} if charset else {}
     values = list(read_parts_in_process(wire.ReadRequest(suffix, uri, name, limits, options), data))
@@ -65,10 +65,7 @@ def read_in_process(
 
 
 def read_parts_in_process(request: wire.ReadRequest, data: bytes = b"") -> Iterator[Any]:
-    """Yield the parts of the reply to a request, each read when it is asked for.
-
-    A process that does not start is started once more.
-    """
+    """Yield the parts of the reply to a request, reading each on demand."""
     process = _take_process(request.uri)
     is_kept = False
     try:
@@ -90,7 +87,7 @@ def read_parts_in_process(request: wire.ReadRequest, data: bytes = b"") -> Itera
 
 
 def _take_process(uri: str) -> "ReaderProcess":
-    """Take a process from the pool; a SourceError, for this file alone, if two in a row did not start."""
+    """Take a process from the pool, retrying once; raise SourceError, for this file alone, if none starts."""
     with suppress(DriverFailed):
         return _pool.take()
     try:
@@ -129,13 +126,13 @@ class ReaderProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def ask(self, request: wire.ReadRequest, data: bytes) -> Iterator[tuple[bytes, Any]]:
-        """Yield the kind and value of each reply; a SourceError if the process ended before the last.
+        """Yield the kind and value of each reply; raise SourceError if the process ends before the last one.
 
-        The time limit is that of a step, such as a page. While the caller works on a part, no time is counted.
+        The time limit applies to each step, such as a page. Time the caller spends on a part does not count.
         """
         seconds = left = request.limits.seconds
         try:
@@ -160,18 +157,18 @@ class ReaderProcess:
             self._set_idle()
 
     def close(self) -> None:
-        """End the process and the thread that watches it."""
+        """Kill the process and join the thread that watches it."""
         self._is_closed.set()
         self._thread.join()
 
     def forget(self) -> None:
-        """Leave the process to the one that started it: this is a copy of that one, made by fork."""
+        """Leave the process to the parent: this object is a copy made by fork."""
         if self._process is not None:
-            self._process.returncode = 0  # nobody waits for it here, and Python is not to warn about that
+            self._process.returncode = 0  # prevents a warning that nobody waits for it
 
     def _set_deadline(self, seconds: float) -> None:
         with self._lock:
-            self._is_cancelled = partial(copy_context().run, is_cancelled)  # of the caller of now, in any thread
+            self._is_cancelled = partial(copy_context().run, is_cancelled)  # of the current caller, callable anywhere
             self._deadline = monotonic() + seconds
 
     def _set_idle(self) -> None:
@@ -185,7 +182,7 @@ class ReaderProcess:
         return stream
 
     def _explain_end(self, seconds: float, memory: int) -> str:
-        """Explain why the process ended in the middle of a file, worded to follow its name."""
+        """Explain why the process ended in the middle of a file, worded to follow the file name."""
         code = self._process.wait() if self._process else None
         if self._ended_by == "cancelled":
             return "was not read: the work was cancelled"
@@ -195,7 +192,7 @@ class ReaderProcess:
         return f"cannot be read: its reader crashed; it is broken, or needs more than {more}"
 
     def _start_and_watch(self) -> None:
-        """Start the process and watch it, in a thread of its own: on Linux it ends with the thread that started it."""
+        """Start and watch the process, in its own thread: on Linux the process dies with the thread that started it."""
         path = [os.path.abspath(each) if each else each for each in sys.path]  # noqa: PTH100
         command = [sys.executable, "-I", "-c", _BOOT, json.dumps(path), str(os.getpid())]
         try:
@@ -220,7 +217,7 @@ class ReaderProcess:
                 break
         process.kill()
         process.wait()
-        self._is_closed.wait(0 if self._deadline is None else None)  # the caller still reads the rest
+        self._is_closed.wait(0 if self._deadline is None else None)  # the caller may still be reading the rest
         for stream in (process.stdin, process.stdout):
             with suppress(OSError):
                 if stream:
@@ -237,7 +234,7 @@ class ProcessPool:
         self._running: set[ReaderProcess] = set()
 
     def take(self) -> ReaderProcess:
-        """Return a process that waits, or else a new one."""
+        """Return an idle process, else a new one."""
         while True:
             with self._lock:
                 process = self._idle.pop() if self._idle else None
@@ -251,7 +248,7 @@ class ProcessPool:
             process.close()
 
     def give_back(self, process: ReaderProcess) -> None:
-        """Keep a process for the next file."""
+        """Keep a process for the next file, or close it if MAX_IDLE are idle."""
         with self._lock:
             if len(self._idle) < MAX_IDLE:
                 self._idle.append(process)
@@ -259,7 +256,7 @@ class ProcessPool:
         process.close()
 
     def retire(self, process: ReaderProcess) -> bool:
-        """Take a process out of the idle ones; False if somebody has just taken it."""
+        """Remove a process from the idle ones; return False if it has just been taken."""
         with self._lock:
             if process in self._idle:
                 self._idle.remove(process)
@@ -267,19 +264,19 @@ class ProcessPool:
         return False
 
     def discard(self, process: ReaderProcess) -> None:
-        """Forget a process that has ended."""
+        """Remove an ended process from the running ones."""
         with self._lock:
             self._running.discard(process)
 
     def close(self) -> None:
-        """End all processes."""
+        """Close all processes."""
         with self._lock:
             running, self._idle = list(self._running), []
         for process in running:
             process.close()
 
     def reset_after_fork(self) -> None:
-        """Empty the pool of a forked copy of this process, which must not use the pipes of the original."""
+        """Empty the pool in a forked child, which must not use the parent's pipes."""
         for process in self._running:
             process.forget()
         self._lock, self._idle, self._running = Lock(), [], set()

@@ -1,6 +1,6 @@
-"""Requests to the reader process and its replies in frames, all of it plain data.
+"""Requests to the reader process, and its replies in frames.
 
-JSON and not pickle: a parser that a file has taken over must not be able to run anything in the process of the caller.
+JSON, not pickle: a hijacked parser must not be able to run code in the caller's process.
 """
 
 import json
@@ -15,7 +15,7 @@ from clew.index.read.process.limits import ReadLimits
 
 READY, STEP, PART, DONE, REFUSED, MISSING = b"r", b"s", b"p", b"d", b"x", b"m"  # kinds of replies
 NEXT = b"n"  # asks for the reply after a PART
-EXPORT = "chat export"  # in the place of a suffix: the uri is the path of an export, which is opened there
+EXPORT = "chat export"  # instead of a suffix: the uri is the path of a chat export, which the process opens
 _FRAME = struct.Struct("<cQ")
 _SIZE = struct.Struct("<QQ")
 _SECTION_FIELDS = tuple(each.name for each in fields(Section))
@@ -25,7 +25,7 @@ _TIMES = frozenset({"at", "created", "updated"})
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A file to be read: the suffix of its reader, its uri and name, the limits, and options of the reader."""
+    """A file to read: the suffix of its reader, its uri and name, the limits, and options of the reader."""
 
     suffix: str
     uri: str
@@ -35,7 +35,7 @@ class ReadRequest:
 
 
 class Closed(Exception):
-    """The other side has closed its end."""
+    """The other side has closed its end of the pipe."""
 
 
 def write_request(stream: IO[bytes], request: ReadRequest, data: bytes) -> None:
@@ -54,18 +54,18 @@ def read_request(stream: IO[bytes]) -> tuple[ReadRequest, bytes]:
 
 
 def ask_for_next(stream: IO[bytes]) -> None:
-    """Ask for the reply after a part."""
+    """Ask the process for the reply after a part."""
     stream.write(NEXT)
     stream.flush()
 
 
 def wait_for_next(stream: IO[bytes]) -> None:
-    """Wait until the caller asks for the reply after a part."""
+    """Block until the caller asks for the reply after a part."""
     _read_exactly(stream, len(NEXT))
 
 
 def write_reply(stream: IO[bytes], kind: bytes, value: Any = None) -> None:
-    """Write one reply."""
+    """Write a reply."""
     body = _dump(value)
     stream.write(_FRAME.pack(kind, len(body)))
     stream.write(body)
@@ -73,25 +73,25 @@ def write_reply(stream: IO[bytes], kind: bytes, value: Any = None) -> None:
 
 
 def read_reply(stream: IO[bytes]) -> tuple[bytes, Any]:
-    """Read the kind of the next reply, and its value."""
+    """Read the kind and value of the next reply."""
     kind, size = _FRAME.unpack(_read_exactly(stream, _FRAME.size))
     return kind, _load(_read_exactly(stream, size))
 
 
 def encode_document(document: Document) -> dict[str, Any]:
-    """Return the document as values of a reply."""
+    """Encode a document as the value of a reply."""
     sections = [[getattr(each, name) for name in _SECTION_FIELDS] for each in document.sections]
     return {**{name: getattr(document, name) for name in _DOCUMENT_FIELDS}, "sections": sections}
 
 
 def decode_document(values: Mapping[str, Any]) -> Document:
-    """Return the document of the values of a reply."""
+    """Decode a document from the value of a reply."""
     sections = tuple(Section(**_decode(dict(zip(_SECTION_FIELDS, each, strict=True)))) for each in values["sections"])
     return Document(**_decode({name: values[name] for name in _DOCUMENT_FIELDS}), sections=sections)
 
 
 def _decode(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with times and labels as a document has them."""
+    """Decode times and access labels."""
     for name in _TIMES & values.keys():
         values[name] = values[name] and datetime.fromisoformat(values[name])
     return values | {"access": None if values["access"] is None else frozenset(values["access"])}

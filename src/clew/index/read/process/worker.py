@@ -1,4 +1,4 @@
-"""The reader process: reads one file after the other for the process that started it, and ends with it."""
+"""The reader process: reads files for the process that started it, one at a time, and dies with it."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ from clew.index.read.guard import wrap_library_errors
 from clew.index.read.process import wire
 from clew.index.read.process.limits import get_step_seconds, read_within
 
-KEPT_SHARE = 0.5  # of the memory limit: a process that holds more after a file is not used for another
+KEPT_SHARE = 0.5  # of the memory limit: a process that holds more after a file is not reused
 _PR_SET_PDEATHSIG = 1
 
 
 def main(parent: int) -> None:
-    """Answer requests from the standard input until it is closed."""
+    """Answer requests from standard input until it is closed."""
     requests, replies = _claim_streams()
     _die_with_parent(parent)
     wire.write_reply(replies, wire.READY)
@@ -30,7 +30,7 @@ def main(parent: int) -> None:
 
 
 def _answer_request(request: wire.ReadRequest, data: bytes, requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Send the parts of the reply, each when the caller asks for it, and then how it ended."""
+    """Send the parts of the reply on demand, then a last reply with the outcome."""
     seconds = request.limits.seconds
     reply, value = wire.DONE, dict[str, Any]()
     kind = request.suffix if request.suffix == wire.EXPORT else f"{request.suffix} file"
@@ -63,7 +63,7 @@ def _answer_request(request: wire.ReadRequest, data: bytes, requests: IO[bytes],
 def _read_parts(request: wire.ReadRequest, data: bytes) -> Iterator[dict[str, Any]]:
     """Yield the document of a file, or the kind or the channels of a chat export."""
     if request.suffix == wire.EXPORT:
-        from clew.index.chat.served import serve_export  # the readers of files do not depend on those of chats
+        from clew.index.chat.served import serve_export  # readers of files must not depend on readers of chats
 
         yield from serve_export(request.uri, request.options)
         return
@@ -75,7 +75,7 @@ def _read_parts(request: wire.ReadRequest, data: bytes) -> Iterator[dict[str, An
 
 
 def _claim_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """Return the pipes to the parent; output of libraries goes nowhere."""
+    """Return the pipes to the parent, and discard the output of libraries."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -84,9 +84,9 @@ def _claim_streams() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _die_with_parent(parent: int) -> None:
-    """End this process when its parent ends, whatever it is doing (Linux); elsewhere the alarm does, a little later.
+    """Kill this process when its parent ends (Linux); elsewhere the alarm does, a little later.
 
-    The parent is the thread that started this process; it lives as long as the process is wanted.
+    The parent is the thread that started this process, which lives as long as the process is needed.
     """
     if sys.platform != "linux":
         return
@@ -94,19 +94,19 @@ def _die_with_parent(parent: int) -> None:
 
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it has ended already
+    if os.getppid() != parent:  # the parent has ended already
         os._exit(1)
 
 
 def _set_alarm(seconds: float) -> None:
-    """End this process after some seconds, even inside a library, a little later than the parent would; 0: never."""
+    """Kill this process after some seconds (0: never), even inside a library, a little later than the parent would."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds + 2.0 if seconds else 0.0)
 
 
 def _limit_memory(limit: int) -> None:
-    """Make allocations beyond the limit fail; macOS and Windows do not enforce it."""
+    """Make allocations beyond the limit fail. macOS and Windows do not enforce the limit."""
     try:
         import resource
     except ImportError:
@@ -118,7 +118,7 @@ def _limit_memory(limit: int) -> None:
 
 
 def _get_resident_bytes() -> int:
-    """Return the memory that this process holds, as far as the system tells."""
+    """Return the resident memory of this process; without /proc its peak, or 0 if unknown."""
     try:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

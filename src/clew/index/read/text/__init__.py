@@ -1,1 +1,1 @@
-"""Readers of plain text, Markdown and source code."""
+"""Readers of plain text, Markdown, reStructuredText, LaTeX, notebooks and source code."""

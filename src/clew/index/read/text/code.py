@@ -1,4 +1,4 @@
-"""Source code: each definition is a section. Python is parsed; for other languages a few line rules are enough."""
+"""Source code: each definition is a section. Python is parsed; other languages are split by a few line rules."""
 
 import ast
 import re
@@ -44,7 +44,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _DATA_LANGUAGES = frozenset(("json", "yaml"))
 _COMMENT = re.compile(
     r"\s*(?:#(?!!?\[)|//|/\*|\*|--|;|@|#!?\[)"
-)  # also decorators and attributes, which belong to the definition below
+)  # including decorators and attributes, which belong to the definition below
 _MODIFIERS = (
     r"(?:(?:export|default|declare|public|private|protected|internal|static|final|abstract|sealed|open|override|virtual"
     r"|async|unsafe|extern|inline|partial|data|pub(?:\([^)]*\))?)\s+)*"
@@ -60,14 +60,14 @@ _ARROW = re.compile(_MODIFIERS + r"(?:const|let|var)\s+\w+[^=]*=\s*(?:async\s*)?
 _BRACED = re.compile(r"[\w~].*(?:\)|[\w>\]*&])[^;=]*\{\s*$|[\w~][\w\s:*&<>,~]*\([^;=]*\)\s*(?:const\s*)?$")
 _SHELL = re.compile(r"(?:function\s+)?[\w-]+\s*\(\)")
 _TABLE_HEADER = re.compile(r"\[+[^\]]+\]+\s*(?:[#;].*)?$")
-_MAX_LABEL_CHARS = 100  # characters
+_MAX_LABEL_CHARS = 100
 _MAX_PARSED_CHARS = 2_000_000  # a syntax tree takes some hundred times the memory of its text
-_MAX_LINE_CHARS = 400  # of a line that may begin a definition; a longer one is generated
+_MAX_LINE_CHARS = 400  # a longer line is generated and begins no definition
 _warnings_lock = Lock()
 
 
 def read_code(text: str, *, uri: str, name: str) -> Document:
-    """Return the Document of a source file; its definitions are sections, methods under their class."""
+    """Return the Document of a source file with a section for each definition, methods under their class."""
     suffix = f".{name.lower().rpartition('.')[2]}"
     language = LANGUAGES.get(suffix, "")
     return Document(
@@ -81,7 +81,7 @@ def read_code(text: str, *, uri: str, name: str) -> Document:
 
 
 def _find_definitions(text: str, language: str) -> Iterator[Heading]:
-    """Yield where the definitions begin, and the text between them without a label."""
+    """Yield a heading for each definition, and one without a label for the text after it."""
     if language in _DATA_LANGUAGES:
         return
     tree = _parse_python(text) if language == "python" else None
@@ -92,7 +92,7 @@ def _find_definitions(text: str, language: str) -> Iterator[Heading]:
 
 
 def _parse_python(text: str) -> ast.Module | None:
-    """Parse the syntax tree; None if this Python cannot parse the text, or it is so long that it was generated."""
+    """Parse the syntax tree; None if this Python cannot parse it, or it is longer than _MAX_PARSED_CHARS."""
     with _warnings_lock, warnings.catch_warnings():  # the warning filters are global to all threads
         warnings.simplefilter("ignore")  # such as an invalid escape in the file
         if len(text) > _MAX_PARSED_CHARS:
@@ -106,7 +106,7 @@ def _parse_python(text: str) -> ast.Module | None:
 def _find_python_definitions(
     body: Sequence[ast.stmt], starts: Sequence[int], lines: Sequence[str], *, level: int
 ) -> Iterator[Heading]:
-    """Yield the definitions of a body, and without a label the statements after a definition."""
+    """Yield a heading for each definition in a body, and one without a label for the statements after it."""
     needs_section = False
     for number, node in enumerate(body):
         if not isinstance(node, _DEFINITIONS):
@@ -122,7 +122,7 @@ def _find_python_definitions(
 
 
 def _find_first_line(node: ast.stmt, lines: Sequence[str]) -> int:
-    """Find the first line of a statement, with its decorators and the comment right above it."""
+    """Find the first line of a statement, including its decorators and the comment directly above."""
     decorators = node.decorator_list if isinstance(node, _DEFINITIONS) else []
     line = min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
     while line and lines[line - 1].lstrip().startswith("#"):
@@ -137,14 +137,14 @@ def _make_definition_label(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Cl
 
 
 def _find_definitions_by_line(text: str, language: str) -> Iterator[Heading]:
-    """Yield definitions by line rules: each begins at the margin after a blank line, with its comments."""
+    """Yield definitions by line rules: each begins at the margin after a blank line, including its comments."""
     starts = find_line_starts(text)
     lines = _split_lines(text)
     in_definition = False
     for number, line in enumerate(lines):
         if not line or line[0] in " \t})]" or (number and lines[number - 1]):
             continue
-        below = (lines[at] for at in range(number, len(lines)))  # not a slice: that would copy the rest each time
+        below = (lines[at] for at in range(number, len(lines)))  # a slice would copy the rest each time
         first = next((each for each in below if not each or not _COMMENT.match(each)), "")
         label = _match_definition(first or line, language)
         if label or in_definition:
@@ -157,7 +157,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _match_definition(line: str, language: str) -> str:
-    """Return the label of the definition that a line begins; empty if it begins none."""
+    """Return the label of the definition that begins on a line; empty if none does."""
     if len(line) > _MAX_LINE_CHARS:
         return ""
     if language in ("toml", "ini"):

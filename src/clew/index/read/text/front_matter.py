@@ -14,30 +14,30 @@ from clew.core.time import parse_iso_or_none
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _ACCESS = re.compile(r"^\s*[\"']?access[\"']?\s*:", re.IGNORECASE | re.MULTILINE)
-# A line that can stand in front matter: blank, a comment, `key:`, an item, indented, or the end of a list.
+# A possible line of front matter: blank, a comment, `key:`, an item, indented, or the end of a list.
 _YAML_LINE = re.compile(r"[ \t]*(?:\#.*)?|[\w\"'][\w \"'-]{0,60}:(?:[ \t].*)?|-[ \t].*|[ \t].*|[\]}],?[ \t]*")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
-_MAX_CHARS = 100_000  # a longer one is a page that begins with a horizontal rule
+_MAX_CHARS = 100_000  # longer front matter is a page that begins with a horizontal rule
 _MAX_VALUES = 10_000  # YAML aliases can expand a short text without limit
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """The values of the front matter, the text after it, and the error if it could not be parsed."""
+    """The parsed front matter of a page, the body after it, and the error if it could not be parsed."""
 
     values: Mapping[str, Any]
     body: str
     error: str = ""
     at: datetime | None = None  # when the page was last changed
     lines: int = 0  # of the front matter
-    labels_lost: bool = False  # whether it has a line `access` of which no labels could be read
-    access: frozenset[str] | None = None  # the labels of those who may see the page; None if it names none
+    labels_lost: bool = False  # whether it has a line `access` whose labels could not be parsed
+    access: frozenset[str] | None = None  # the labels of those who may see the page; None without `access`
 
 
 def parse_front_matter(text: str) -> FrontMatter:
-    """Parse the front matter and body of a page; one that cannot be parsed stays part of the body.
+    """Split a page into front matter and body. Front matter that cannot be parsed stays in the body.
 
-    After blank lines it counts only if it names who may see the page: otherwise these are horizontal rules.
+    After blank lines it only counts if it has `access`: otherwise the dashes are horizontal rules.
     """
     start = 0 if text.startswith("---") else _BLANK_LINES.match(text).end()  # type: ignore[union-attr]  # it may be empty
     match = _FRONT_MATTER.match(text, start) if text.startswith("---", start) else None
@@ -64,7 +64,7 @@ def parse_front_matter(text: str) -> FrontMatter:
 
 
 def _begins_with_labels(text: str, start: int) -> bool:
-    """Return whether a page begins as front matter does, with a line `access` in it, whatever comes then."""
+    """Return whether a page begins like front matter with a line `access`, even if it has no end."""
     opening, *lines = text[start : start + _MAX_CHARS].split("\n")
     if opening.rstrip() != "---":
         return False
@@ -73,9 +73,9 @@ def _begins_with_labels(text: str, start: int) -> bool:
 
 
 def _parse_labels(values: Mapping[str, Any]) -> frozenset[str] | None:
-    """Parse the labels of `access`, a list or text with commas; None without it, ValueError if it is neither.
+    """Parse the labels of `access`, a list or a text with commas; None without it, ValueError for anything else.
 
-    An empty list is a statement: nobody may see the page.
+    An empty list means that nobody may see the page.
     """
     key = next((each for each in values if each.strip().lower() == "access"), None)
     if key is None:
@@ -91,13 +91,13 @@ def _parse_labels(values: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def to_json_meta(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the values as JSON values under string keys; ValueError if there are too many."""
+    """Convert the values to JSON values under string keys; raise ValueError if there are too many."""
     budget = [_MAX_VALUES]
     return {str(key): to_json_value(value, budget) for key, value in values.items()}
 
 
 def to_json_value(value: Any, budget: list[int]) -> Any:
-    """Return the value as a JSON value: dates as ISO 8601, anything unknown as its str()."""
+    """Convert a value to a JSON value: dates to ISO 8601, anything unknown to its str(). Counts down the budget."""
     budget[0] -= 1
     if budget[0] < 0:
         raise ValueError(f"it holds more than {_MAX_VALUES:,} values")
@@ -107,7 +107,7 @@ def to_json_value(value: Any, budget: list[int]) -> Any:
         return [to_json_value(item, budget) for item in value]
     if isinstance(value, set):
         return sorted(str(item) for item in value)
-    if isinstance(value, date):  # a datetime is one too
+    if isinstance(value, date):  # includes datetime
         return value.isoformat()
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -115,7 +115,7 @@ def to_json_value(value: Any, budget: list[int]) -> Any:
 
 
 def parse_updated_time(values: Mapping[str, Any]) -> datetime | None:
-    """Parse when the page was last changed, else written: the first time of `updated` and `date`, in UTC."""
+    """Parse the time of a page in UTC: `updated`, else `date`."""
     for key in ("updated", "date"):
         value = values.get(key)
         if not isinstance(value, str):

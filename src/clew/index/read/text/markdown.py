@@ -1,6 +1,6 @@
-"""Markdown: each heading, as the CommonMark parser finds them, opens a section.
+"""Markdown: each heading found by the CommonMark parser opens a section.
 
-Tables are parsed without their cells: only their lines are needed, and a large one has millions of cells.
+Tables are parsed without their cells: only the lines are needed, and a large table has millions of cells.
 """
 
 import re
@@ -21,15 +21,12 @@ from clew.index.read.blocks import Heading, build_sections_from_headings, make_t
 from clew.index.read.text.front_matter import parse_front_matter
 
 _PIPE = re.compile(r"(?<!\\)\|")
-# Only blocks are needed of a page; inline markup is parsed in headings alone.
+# Only the blocks of a page are needed; inline markup is parsed only in headings.
 _BLOCK_PARSER = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
 
 
 def parse_table_without_cells(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:  # noqa: N803
-    """Return whether a table begins here.
-
-    It ends where the parser's does, and has only its first and last token.
-    """
+    """Parse a table (a rule of markdown-it), emitting only its first and last token; return whether one begins here."""
     if not table(state, startLine, endLine, True):
         return False
     if silent:
@@ -44,7 +41,7 @@ def parse_table_without_cells(state: StateBlock, startLine: int, endLine: int, s
 
 
 def _find_end(state: StateBlock, start: int, last: int) -> int:
-    """Find the line after the last row."""
+    """Find the line after the last row, by the parser's own rules."""
     rules = state.md.block.ruler.getRules("blockquote")
     columns = _count_cells(getLine(state, start).strip())
     missing = 0
@@ -83,17 +80,17 @@ _OPEN_ENDED = frozenset(("paragraph", "list_item", "quote"))
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!\n]")
-# What any block but a paragraph begins with; "=" and "-" underline a heading, ":" may begin the second row of a table.
+# The start of any block but a paragraph; "=" and "-" underline a heading, ":" may begin the second row of a table.
 _BLOCK_MARKUP = r"(?:    | *(?:[-#>+*=_`~|<\[:]|\d{1,9}[.)]))"
 _FIRST_MARKUP = re.compile(_BLOCK_MARKUP)
-_LATER_MARKUP = re.compile(rf"\n{_BLOCK_MARKUP}")  # begins with one character, which is found much faster
+_LATER_MARKUP = re.compile(rf"\n{_BLOCK_MARKUP}")  # a literal first character is found much faster
 _PLAIN_PARAGRAPH = re.compile(r"[^ \n][^\n]*(?:\n *[^ \n][^\n]*)*")
-_MAX_HEADING_CHARS = 1_000  # a longer one is cut
-_MAX_HEADING_MARKS = 40  # with more, a heading is no markup, and parsing it would take time that grows with its square
+_MAX_HEADING_CHARS = 1_000  # a longer heading is cut
+_MAX_HEADING_MARKS = 40  # a heading with more is not parsed: the time grows with the square of the marks
 
 
 class MarkdownBlock(NamedTuple):
-    """A leaf block of markdown; `depth` is how many lists, items and quotes contain both it and the block before."""
+    """A leaf block of markdown; `depth` counts the lists, items and quotes around both it and the previous block."""
 
     kind: str
     start: int
@@ -104,9 +101,9 @@ class MarkdownBlock(NamedTuple):
 
 
 def read_markdown(text: str, *, uri: str, name: str) -> Document:
-    """Return the Document of a markdown page: front matter in `meta`, a section per heading."""
+    """Return the Document of a markdown page, with front matter in `meta` and a section for each heading."""
     front_matter = parse_front_matter(text)
-    if front_matter.labels_lost:  # without its labels everybody would see it
+    if front_matter.labels_lost:  # without its labels everybody could see the page
         raise SourceError(uri, f"names who may see it (access), but its {front_matter.error}; correct it")
     headings = [
         Heading(p.start, p.level, p.label) for p in parse_markdown_blocks(front_matter.body) if p.kind == "heading"
@@ -128,14 +125,14 @@ def read_markdown(text: str, *, uri: str, name: str) -> Document:
     )
 
 
-@lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
+@lru_cache(maxsize=4)  # the chunker parses the same text right after the reader
 def parse_markdown_blocks(text: str) -> tuple[MarkdownBlock, ...]:
-    """Parse the blocks of a markdown text in order; together they cover all but white space."""
+    """Parse the blocks of a markdown text in order. They cover everything but white space."""
     return tuple(parse_markdown_blocks_uncached(text))
 
 
 def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
-    """Parse the blocks without the cache, for the many small texts of a conversation."""
+    """Parse the blocks without the cache, as for the many small texts of a conversation."""
     if _is_plain(text):
         paragraphs = _PLAIN_PARAGRAPH.finditer(text)
         return [MarkdownBlock("paragraph", each.start(), each.start() + len(each[0].rstrip())) for each in paragraphs]
@@ -143,14 +140,14 @@ def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text is only paragraphs: no line begins with markup, and its white space is plain."""
+    """Return whether a text is only paragraphs: no line begins with markup, and white space is plain."""
     if _FIRST_MARKUP.match(text) or _LATER_MARKUP.search(text):
         return False
     return text.replace("\n", "").isprintable()
 
 
 def find_line_starts(text: str) -> list[int]:
-    """Find the offset of each line, and the length of the text."""
+    """Find the offset of each line, followed by the length of the text."""
     if "\r" in text:
         return [0, *(match.end() for match in _NEWLINE.finditer(text)), len(text)]
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
@@ -189,7 +186,7 @@ def _collect_blocks(text: str, tokens: Sequence[Token]) -> list[MarkdownBlock]:
 
 
 def _add_unreported_blocks(text: str, blocks: Sequence[MarkdownBlock]) -> list[MarkdownBlock]:
-    """Add the blocks that the parser does not report: link definitions, empty items, and too deep nesting."""
+    """Add the blocks that the parser does not report: link definitions, empty items and too deeply nested text."""
     filled: list[MarkdownBlock] = []
     at = 0
     for block in (*blocks, MarkdownBlock("", len(text), len(text))):
@@ -210,7 +207,7 @@ def _add_unreported_blocks(text: str, blocks: Sequence[MarkdownBlock]) -> list[M
 
 
 def _strip_heading_markup(content: str) -> str:
-    """Return the text of a heading without markup."""
+    """Remove the markup from a heading."""
     content = _strip_anchor(content.strip()[:_MAX_HEADING_CHARS].rstrip())
     marks = len(_MARKUP.findall(content))
     if not marks:
@@ -227,6 +224,6 @@ def _strip_heading_markup(content: str) -> str:
 
 
 def _strip_anchor(content: str) -> str:
-    """Return the text of a heading without the id at its end: "Install {#setup}"."""
+    """Remove the id at the end of a heading such as "Install {#setup}"."""
     start = content.rfind("{#")
     return content[:start].rstrip() if start >= 0 and content.find("}", start) == len(content) - 1 else content

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: the cells in order as one markdown text, code and its output in fences; headings are sections."""
+"""Jupyter notebooks: all cells as one markdown text, code and its output in fences; headings open sections."""
 
 import json
 import re
@@ -11,14 +11,14 @@ from clew.core.types import Document
 from clew.index.read.blocks import Heading, build_sections_from_headings, make_title_from_file_name
 from clew.index.read.text.markdown import parse_markdown_blocks
 
-MAX_OUTPUT_CHARS = 1000  # of one cell: the rest is seldom worth finding
+MAX_OUTPUT_CHARS = 1000  # per cell: the rest is seldom worth finding
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_OBJECT = re.compile(r"<[^\n]*>\s*\Z")  # how Python names a figure or another object without a text
+_OBJECT = re.compile(r"<[^\n]*>\s*\Z")  # the repr of a figure or another object without text
 _FENCE = re.compile(r"`{3,}")
 
 
 def read_notebook(text: str, *, uri: str, name: str) -> Document:
-    """Return the Document of a notebook; `meta` has the language of its code and the number of its cells."""
+    """Return the Document of a notebook; `meta` has the language of its code and the number of cells."""
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -46,7 +46,7 @@ def read_notebook(text: str, *, uri: str, name: str) -> Document:
 
 
 def _list_cells(notebook: Any) -> list[Mapping[str, Any]] | None:
-    """List the cells, which older notebooks have in worksheets; None if it is no notebook."""
+    """List the cells (in older notebooks those of all worksheets); None if it is not a notebook."""
     if not isinstance(notebook, dict):
         return None
     sheets = notebook.get("worksheets")
@@ -81,7 +81,7 @@ def _render_cell(cell: Mapping[str, Any], language: str) -> Iterator[str]:
 
 
 def _collect_output(outputs: Any) -> str:
-    """Collect the text that a cell printed or returned, without pictures, cut to a limit."""
+    """Collect the printed and returned text of a cell, without pictures, cut to MAX_OUTPUT_CHARS."""
     parts: list[str] = []
     for output in outputs if isinstance(outputs, list) else ():
         if not isinstance(output, dict):
@@ -101,7 +101,7 @@ def _render_fence(text: str, info: str) -> str:
 
 
 def _close_fence(text: str) -> str:
-    """Return a markdown cell whose last fence is closed, so that it does not reach into the next cell."""
+    """Close the last fence of a markdown cell, so that it does not reach into the next cell."""
     mark = "clewendofcell"
     last = parse_markdown_blocks(f"{text}\n\n{mark}")[-1:]
     if last and last[0].kind == "code" and (opening := _FENCE.match(text[last[0].start :].lstrip())):
@@ -110,7 +110,7 @@ def _close_fence(text: str) -> str:
 
 
 def _join_lines(value: Any) -> str:
-    """Return a text that a notebook holds as one string or as a list of lines; without lone surrogates."""
+    """Join a text that is a string or a list of lines, replacing lone surrogates."""
     lines: Sequence[Any] = value if isinstance(value, list) else [value]
     text = "".join(line for line in lines if isinstance(line, str))
     return text.replace("\r\n", "\n").encode("utf-16", "surrogatepass").decode("utf-16", "replace")

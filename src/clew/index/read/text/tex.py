@@ -1,4 +1,4 @@
-"""LaTeX: sections, paragraphs, lists, tables, formulas and code of a source file; other files are not read in."""
+"""LaTeX: sections, paragraphs, lists, tables, formulas and code of a source file; included files are not read."""
 
 import re
 import unicodedata
@@ -26,7 +26,7 @@ _ROW_END = re.compile(r"\\\\(?:\[[^\]\n]*\])?|\\tabularnewline(?![A-Za-z])")
 _CELL = re.compile(r"(?<!\\)&")
 _AND = re.compile(r"\s*\\and(?![A-Za-z])\s*")
 _DATE_FORMATS = ("%Y-%m-%d", "%B %d, %Y", "%d %B %Y", "%B %Y")
-MAX_GROUP_CHARS = 1000  # of an argument that is read whole; a longer one is taken for one that is not closed
+MAX_GROUP_CHARS = 1000  # a longer argument counts as unclosed
 _TOKEN = re.compile(
     r"\\[A-Za-z]+\*?[ \t]*|\\.|[{}~$]|---?|``|''|\n[ \t]*", re.DOTALL
 )  # commands, braces, formulas, dashes, quotes, line ends
@@ -41,7 +41,7 @@ textless < textgreater > textquotesingle '"""  # each command and its sign
 _LETTERS = dict(zip(_SIGNS.split()[::2], _SIGNS.split()[1::2], strict=True))
 _LETTERS |= {**dict.fromkeys(("quad", "qquad", "newline"), " "), "today": "", "par": "\n"}
 _BY_CHARACTER = {"\\": " ", ",": " ", ";": " ", ":": " ", "!": "", "/": "", "-": "", "@": "", " ": " ", "\n": " "}
-# Commands whose arguments say nothing to a reader.
+# Commands whose arguments are not text for a reader.
 _WITHOUT_TEXT = frozenset(
     (
         *("label", "vspace", "hspace", "includegraphics", "input", "include", "bibliography", "bibliographystyle"),
@@ -57,7 +57,7 @@ _REFERENCES = frozenset(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "
 
 
 def read_tex(text: str, *, uri: str, name: str) -> Document:
-    """Return the Document of a LaTeX file: a section per sectioning command, its title, author and date in `meta`."""
+    """Return the Document of a LaTeX file, a section for each sectioning command; author and date are in `meta`."""
     source = _strip_comments(text)
     start, end = source.find("\\begin{document}"), source.rfind("\\end{document}")
     body = source[start + len("\\begin{document}") if start >= 0 else 0 : end if end >= 0 else None]
@@ -74,7 +74,7 @@ def read_tex(text: str, *, uri: str, name: str) -> Document:
 
 
 def _strip_comments(text: str) -> str:
-    """Return the source without comments, except in code; a line that is nothing else goes with its line end."""
+    """Remove comments, except in code; a line with only a comment is removed whole."""
     lines: list[str] = []
     code = ""
     for line in text.split("\n"):
@@ -90,7 +90,7 @@ def _strip_comments(text: str) -> str:
 
 
 def _read_declaration(source: str, command: str) -> str:
-    """Return the argument of \\title, \\author or \\date as text on one line."""
+    """Return the argument of \\title, \\author or \\date on one line."""
     found = re.search(rf"\\{command}(?![A-Za-z])", source)
     if found is None:
         return ""
@@ -108,13 +108,13 @@ def _parse_date(text: str) -> str:
 
 
 class _Parser:
-    """Walks the body once, from mark to mark; the text between belongs to the open paragraph or list item."""
+    """A parser that walks the body from mark to mark; text between marks joins the open paragraph or list item."""
 
     def __init__(self, body: str, levels: dict[str, int]) -> None:
         self._body, self._levels = body, levels
         self._text: list[str] = []
         self._lists: list[str] = []
-        self._marker: str | None = None  # of the list item that is open
+        self._marker: str | None = None  # of the open list item
         self._is_quote = False
 
     def parse(self) -> Iterator[SourceBlock]:
@@ -158,7 +158,7 @@ class _Parser:
         self._marker = None
 
     def _begin(self, name: str, at: int) -> Generator[SourceBlock, None, int]:
-        """Yield the blocks of an environment that is read whole; return the position after it or its opening."""
+        """Yield the block of an environment that is read as a whole; return the position after it, or its opening."""
         if name in _CODE | _MATH | _PICTURES | _TABLES:
             end = re.compile(rf"\\end\s*\{{{name}\*?\}}").search(self._body, at)
             stop, after = end.span() if end else (len(self._body), len(self._body))
@@ -172,7 +172,7 @@ class _Parser:
             return after
         if name in _LISTS:
             self._lists.append(name)
-            if name == "thebibliography":  # its argument is the widest label
+            if name == "thebibliography":  # skip its argument, the widest label
                 _, at = read_group(self._body, at)
         elif name in ("quote", "quotation", "verse"):
             self._is_quote = True
@@ -187,7 +187,7 @@ class _Parser:
             self._is_quote = False
 
     def _open_item(self, command: str, at: int) -> int:
-        """Open a list item; its own label, or the key of a reference, is the first of its text."""
+        """Open a list item; its text begins with its label, or the key of a reference."""
         self._marker = "1." if self._lists and self._lists[-1] in ("enumerate", "compactenum") else "-"
         if command == "bibitem":
             key, at = read_group(self._body, skip_options(self._body, at))
@@ -210,22 +210,22 @@ def _to_line(text: str) -> str:
 
 
 def _split_rows(content: str) -> list[list[str]]:
-    """Return the rows of a table, after the description of its columns."""
+    """Split the rows of a table, skipping the description of its columns."""
     at = skip_options(content, 0)
     first, after = read_group(content, at)
-    if first and content[after : after + 1] == "{":  # tabularx has its width first
+    if first and content[after : after + 1] == "{":  # tabularx states its width first
         _, after = read_group(content, after)
     rows = (_RULES.sub("", row) for row in _ROW_END.split(content[after:]))
     return [[_to_line(cell) for cell in _CELL.split(row)] for row in rows if row.strip()]
 
 
 def strip_labels(formula: str) -> str:
-    """Return the formula without its labels, which say nothing to a reader."""
+    """Remove the labels from a formula."""
     return _LABEL.sub("", formula)
 
 
 def read_group(text: str, at: int) -> tuple[str, int]:
-    """Return the argument in braces at a position (after white space) and where it ends; empty if there is none."""
+    """Return the argument in braces at a position (after white space) and its end; empty if there is none."""
     while at < len(text) and text[at].isspace():
         at += 1
     if at >= len(text) or text[at] != "{":
@@ -247,11 +247,11 @@ def skip_options(text: str, at: int) -> int:
 
 
 def convert_inline(text: str) -> str:
-    """Convert the text of LaTeX source as plain text, in one pass."""
+    """Convert LaTeX source to plain text in one pass."""
     parts: list[str] = []
-    closers: list[str | None] = []  # the text that each open brace adds at its end
-    # What the next brace adds at its end; None for an argument, which is kept apart from the one after it. A paragraph
-    # may begin with the arguments of the environment around it.
+    closers: list[str | None] = []  # the text to add at the end of each open brace
+    # The text to add at the end of the next brace; None for an argument, which is separated from the next one. A
+    # paragraph may begin with the arguments of the environment around it.
     pending: str | None = None
     at = 0
     while (token := _TOKEN.search(text, at)) is not None:
@@ -283,7 +283,7 @@ def convert_inline(text: str) -> str:
 
 
 def _convert_command(name: str, mark: str, text: str, at: int) -> tuple[str, int, str | None]:
-    """Return the shown text of a command, the position after it, and the text at the end of its argument."""
+    """Return the text of a command, the position after it, and the text to add at the end of its argument."""
     bare = name.rstrip("*")
     if name in _ACCENTS and (not name.isalpha() or text[at : at + 1] == "{"):
         return (*_convert_accent(name, text, at), "")
@@ -306,7 +306,7 @@ def _convert_command(name: str, mark: str, text: str, at: int) -> tuple[str, int
         return "", at, ""
     if bare == "footnote":
         return " (", at, ")"
-    # Any other command shows its arguments. One without arguments separates words, as \centering does.
+    # Show the arguments of any other command. One without arguments, such as \centering, separates words.
     return "" if text[at : at + 1] in "{[" else " ", at, None
 
 
@@ -320,7 +320,7 @@ def _convert_accent(name: str, text: str, at: int) -> tuple[str, int]:
 
 
 def _skip_groups(text: str, at: int) -> int:
-    """Return the position after all arguments that follow."""
+    """Return the position after all following arguments."""
     while True:
         at = skip_options(text, at)
         if text[at : at + 1] != "{":

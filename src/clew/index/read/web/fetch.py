@@ -1,7 +1,7 @@
 """Web pages by URL: limits on size and time, and public addresses only unless private ones are allowed (no SSRF).
 
-A host name is resolved once and the connection goes to the very address that was checked, so that a changed DNS answer
-(rebinding) gains nothing. Every redirect is checked in the same way.
+A host name is resolved once, and the connection goes to the checked address, so that a changed DNS answer (rebinding)
+gains nothing. Every redirect is checked in the same way.
 """
 
 import http.client
@@ -38,10 +38,10 @@ _SAFE_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 _READ_BYTES = 1 << 16
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_ISATAP = 0x5EFE  # what stands before the IPv4 address in the address of such a tunnel
-_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")  # all that is assigned of IPv6 for the internet
-# What Python counts as public, all or in some versions, and no page is at: metadata of Oracle, Azure and Alibaba,
-# addresses of protocols, documentation, benchmarks, relays and tunnels into IPv4.
+_ISATAP = 0x5EFE  # precedes the IPv4 address in the address of an ISATAP tunnel
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")  # all assigned public IPv6 addresses
+# Networks that Python, in all or some versions, counts as public, but that host no pages: metadata of Oracle, Azure and
+# Alibaba, protocols, documentation, benchmarks, relays and tunnels into IPv4.
 _NOT_PUBLIC = tuple(
     map(
         ipaddress.ip_network,
@@ -57,7 +57,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """The response at a URL: its bytes, content type and charset, and the final URL after redirects."""
+    """The response to a request: its bytes, content type and charset, and the final URL after redirects."""
 
     data: bytes
     content_type: str
@@ -71,7 +71,7 @@ def read_url(
     allow_private: bool = False,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Document:
-    """Return the Document at a URL: HTML, markdown, plain text or PDF, by its content type or else its first bytes."""
+    """Return the Document at a URL: HTML, markdown, plain text or PDF, by content type or else by its first bytes."""
     fetched = fetch_url(url, allow_private=allow_private)
     if not fetched.data.strip():
         raise SourceError(url, "is empty")
@@ -93,7 +93,7 @@ def read_url(
 def fetch_url(
     url: str, *, allow_private: bool = False, max_bytes: int = MAX_BYTES, timeout: float = TIMEOUT_SECONDS
 ) -> FetchedPage:
-    """Return the response at an http or https URL; `timeout` seconds are for the whole request with its redirects."""
+    """Fetch an http or https URL within `timeout` seconds, including all redirects."""
     deadline = monotonic() + timeout
     at = url
     for _ in range(MAX_REDIRECTS + 1):
@@ -138,7 +138,7 @@ def _parse_url(at: str, url: str) -> SplitResult:
 
 
 def _resolve_host(parts: SplitResult, url: str, *, allow_private: bool, deadline: float) -> Address:
-    """Resolve the address to connect to; all addresses of the host must be public, unless private ones are allowed."""
+    """Resolve the address to connect to; unless `allow_private`, all addresses of the host must be public."""
     host = parts.hostname or ""
     addresses = _look_up_addresses(host, parts.port or _DEFAULT_PORTS[parts.scheme], url, deadline)
     for address in addresses:
@@ -150,7 +150,7 @@ def _resolve_host(parts: SplitResult, url: str, *, allow_private: bool, deadline
 
 
 def is_public_address(address: Address) -> bool:
-    """Return whether an address is on the public internet: not this machine, a local network or a cloud's metadata."""
+    """Return whether an address is on the public internet: not this machine, a local network or cloud metadata."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
         if inner is None and (address in _NAT64 or int(address) >> 32 & 0xFDFFFFFF == _ISATAP):
@@ -198,12 +198,12 @@ class _PinnedConnection(http.client.HTTPConnection):
         self._is_secure = parts.scheme == "https"
 
     def connect(self) -> None:
-        """Open the socket, and TLS on it."""
+        """Open the socket, with TLS for https."""
         self.sock = socket.create_connection((str(self._address), self.port), self.timeout)
         if self._is_secure:
             context = ssl.create_default_context()
             secure = context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
-            self.sock = secure  # before the handshake, so that abort() reaches it too
+            self.sock = secure  # before the handshake, so that abort() can end it
             secure.do_handshake()
 
     def abort(self) -> None:
@@ -218,12 +218,12 @@ class _PinnedConnection(http.client.HTTPConnection):
 def _send_request(
     parts: SplitResult, address: Address, url: str, *, max_bytes: int, deadline: float
 ) -> FetchedPage | str:
-    """Return the response, or the URL that it redirects to."""
+    """Send a request; return the response, or the URL of a redirect."""
     seconds_left = deadline - monotonic()
     if seconds_left <= 0:
         raise SourceError(url, "did not answer in time")
     connection = _PinnedConnection(parts, address, seconds_left)
-    # A server that sends a byte a second never reaches the timeout of the socket.
+    # A server that sends one byte a second would never reach the timeout of the socket.
     watchdog = Timer(seconds_left, connection.abort)
     watchdog.daemon = True
     watchdog.start()
@@ -251,13 +251,13 @@ def _send_request(
 
 
 def _make_request_target(parts: SplitResult) -> str:
-    """Make the request target: the path and the query, percent-encoded."""
+    """Make the percent-encoded request target from path and query."""
     query = f"?{quote(parts.query, safe=_SAFE_CHARACTERS)}" if parts.query else ""
     return quote(parts.path or "/", safe=_SAFE_CHARACTERS) + query
 
 
 def _read_response_body(response: http.client.HTTPResponse, url: str, *, max_bytes: int, deadline: float) -> bytes:
-    """Return the body of a response, decompressed, up to the limit."""
+    """Read and decompress the body of a response, up to the limit."""
     encoding = response.headers.get("Content-Encoding", "identity").lower()
     if encoding not in ("identity", "gzip", ""):
         raise SourceError(url, f"answered with the content encoding {encoding}, which was not requested")

@@ -14,17 +14,17 @@ from clew.index.read.load import decode_with_fallbacks
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-# Parsing time grows with the square of these.
+# Parsing time grows with the square of these counts.
 MAX_ELEMENT_DEPTH = 5_000
 MAX_ATTRIBUTES = 500  # of one element
-MAX_OPTIONS = 1_000  # of all menus; their texts are not read
+MAX_OPTIONS = 1_000  # of all menus; option texts are not read
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
 _MANY_ATTRIBUTES = re.compile(
     r"<[a-zA-Z][^\s/>]{0,40}+(?:[\s/]++[^\s/>=][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+))?+)"
     f"{{{MAX_ATTRIBUTES + 1}}}"
 )
 _OPTION = re.compile(r"(</?)option(?![^\s/>])", re.IGNORECASE)
-# Elements with an optional end tag or none: a page may leave thousands of them open.
+# Elements without a required end tag: a page may leave thousands of them open.
 _SELF_CLOSING = frozenset(
     re.split(
         r"\s+",
@@ -33,10 +33,10 @@ _SELF_CLOSING = frozenset(
     )
 )
 _DATE_TAGS = ("article:published_time", "article:modified_time", "date", "dc.date", "datePublished", "last-modified")
-SMALL_PAGE_WORDS = 200  # words
-MIN_MAIN_SHARE = 0.25  # of the words of a page; a smaller <main> or <article> is one teaser of many
+SMALL_PAGE_WORDS = 200
+MIN_MAIN_SHARE = 0.25  # of the words of a page; a smaller <main> or <article> is one of many teasers
 MAX_WALK_DEPTH = 150  # nested elements; deeper ones are read as plain text
-MAX_SPAN = 1_000  # columns or rows of one cell, as in browsers
+MAX_SPAN = 1_000  # columns or rows of a cell, as in browsers
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 _DROPPED_TAGS = frozenset(
     re.split(
@@ -66,14 +66,14 @@ _TO_PAGES_AROUND = "a[rel~=next], a[rel~=prev], a[rel~=previous], a[rel~=up]"
 
 
 def read_html(data: bytes, *, uri: str, name: str, charset: str = "") -> Document:
-    """Return the Document of an HTML page; a charset from the web server goes before that declared in the page."""
+    """Return the Document of an HTML page; a charset from the web server overrides the one declared in the page."""
     return build_document(
         parse_html(decode_with_fallbacks(data, charset=charset), uri=uri), uri=uri, name=name, source_format="html"
     )
 
 
 def parse_html(text: str, *, uri: str) -> ParsedSource:
-    """Parse the blocks of the main content, the title, and description, language, date and author as meta."""
+    """Parse the blocks of the main content, the title, and the metadata (description, language, date, author)."""
     _check_nesting_depth(text, uri=uri)
     if _MANY_ATTRIBUTES.search(text):
         raise SourceError(uri, f"is refused: one of its elements has more than {MAX_ATTRIBUTES} attributes")
@@ -104,7 +104,7 @@ def _check_nesting_depth(text: str, *, uri: str) -> None:
 
 
 def _find_main_element(body: "LexborNode") -> "LexborNode":
-    """Find the only element marked as main content, or else the whole body."""
+    """Find the only element marked as main content, else the body."""
     words = len(body.text(deep=True).split())
     for selector in ("main, [role=main]", "article"):
         found = body.css(selector)
@@ -114,7 +114,7 @@ def _find_main_element(body: "LexborNode") -> "LexborNode":
 
 
 def _is_content_mostly_dropped(blocks: list[SourceBlock], body: "LexborNode") -> bool:
-    """Return whether next to nothing of a page is left: then its content looked like navigation."""
+    """Return whether almost nothing of a page is left, as when its content was taken for navigation."""
     left = sum(len(block.text.split()) for block in blocks)
     return left == 0 or 2 * left < len(body.text(deep=True).split()) <= SMALL_PAGE_WORDS
 
@@ -156,7 +156,7 @@ def extract_html_blocks(node: "LexborNode", *, keep_navigation: bool = False) ->
 
 
 class _HtmlWalker:
-    """One walk over a page, which tracks its depth in lists and in content."""
+    """A walk over a page that tracks its depth in lists and in content."""
 
     def __init__(self, *, everything: bool) -> None:
         self._keep_navigation = everything
@@ -164,7 +164,7 @@ class _HtmlWalker:
         self._content_depth = 0
 
     def visit_children(self, node: "LexborNode", *, depth: int) -> Iterator[SourceBlock]:
-        """Yield the blocks of the children; adjacent inline elements make one paragraph."""
+        """Yield the blocks of the children; adjacent inline elements form a paragraph."""
         runs: list[str] = []
         for child in node.iter(include_text=True):
             if self._is_inline(child, depth):
@@ -181,7 +181,7 @@ class _HtmlWalker:
             yield SourceBlock("paragraph", text)
 
     def _is_inline(self, node: "LexborNode", depth: int) -> bool:
-        """Return whether a node is inline: an inline element that contains no block."""
+        """Return whether a node is an inline element without a block inside."""
         if node.tag not in _INLINE_TAGS:
             return False
         if node.tag in ("-text", "br", "img", "math", "code") or depth > MAX_WALK_DEPTH:
@@ -290,7 +290,7 @@ class _HtmlWalker:
         yield from split_large_table(grid, header_rows=_count_header_rows(rows, max(map(len, grid), default=0)))
 
     def _to_single_line(self, node: "LexborNode", *, depth: int) -> str:
-        """Return the text below an element on one line, blocks separated by a space."""
+        """Return the text of an element on one line, separating blocks by a space."""
         return collapse_whitespace(self._to_text(node, depth=depth, gap=" "))
 
     def _to_text(self, node: "LexborNode", *, depth: int, gap: str = "") -> str:
@@ -314,7 +314,7 @@ class _HtmlWalker:
 
 
 def _collapse_line_spaces(text: str) -> str:
-    """Return the lines of a paragraph, with white space collapsed as in browsers."""
+    """Collapse the white space in the lines of a paragraph, as browsers do."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
 
 
@@ -357,7 +357,7 @@ def _list_cells(row: "LexborNode") -> list["LexborNode"]:
 
 
 def _count_header_rows(rows: list["LexborNode"], width: int) -> int:
-    """Count the header rows: the first, and the following ones with header cells over half of the width."""
+    """Count the header rows: the first one, and following ones with header cells over half of the width."""
     header = 1
     for row in rows[1:-1]:
         cells = _list_cells(row)
@@ -374,12 +374,12 @@ def _read_cell_spans(cell: "LexborNode") -> tuple[int, int]:
 
 
 def _expand_cell_spans(rows: list[list[tuple[str, int, int]]]) -> list[list[str]]:
-    """Return the cells by row and column; a spanning cell is repeated in each, within a limit on all cells."""
+    """Return the cells by row and column, repeating a spanning cell in each, up to a limit on all cells."""
     cells_left = 10_000 + 20 * sum(map(len, rows))  # spans can claim far more cells than a page holds
     grid: list[list[str]] = []
     spanning: dict[
         int, tuple[str, int]
-    ] = {}  # by column: the text of a spanning cell above, and how many rows it still fills
+    ] = {}  # by column: the text of a spanning cell above, and the number of rows it still fills
     for row in rows:
         line: list[str] = []
         below: dict[int, tuple[str, int]] = {}
@@ -405,7 +405,7 @@ def _parse_int(value: str | None, default: int) -> int:
 
 
 def is_permalink(node: "LexborNode") -> bool:
-    """Return whether an element is a link to its own place in the page, shown as a sign such as ¶."""
+    """Return whether an element is a permalink, shown as a sign such as ¶."""
     return (
         node.tag == "a"
         and node.text(deep=True).strip() in _PERMALINK_SIGNS
@@ -414,7 +414,7 @@ def is_permalink(node: "LexborNode") -> bool:
 
 
 def is_navigation_panel(node: "LexborNode") -> bool:
-    """Return whether an element is the line of links to the next page, the one before and the one above."""
+    """Return whether an element is a line of links to the next, previous and upper page."""
     if node.tag not in _PANEL_TAGS or _PANEL_CLASSES.isdisjoint((node.attributes.get("class") or "").split()):
         return False
     return node.css_first(_TO_PAGES_AROUND) is not None and node.css_first("h1, h2, h3") is None

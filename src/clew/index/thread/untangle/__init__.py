@@ -1,8 +1,8 @@
-"""Conversation disentanglement: for each message of a flat channel the earlier one that it replies to.
+"""Conversation disentanglement: find the earlier message that each message of a flat channel replies to.
 
-It runs between reading and chunking and infers the replies that an export does not state. `cues` looks at one message,
-`features` at each pair of a message and a candidate, and two small feed-forward nets score them with weights that we
-trained: one scores each candidate parent, one the start of a new conversation.
+It runs between reading and chunking and infers the replies that an export does not state. `features` describes each
+message and each pair of a message and a candidate parent. Two small feed-forward nets, trained by us, score these: one
+each candidate, one the start of a new conversation.
 """
 
 import json
@@ -32,20 +32,20 @@ from clew.index.thread.untangle.features import (
 
 Layers = tuple[tuple[Floats, Floats], ...]  # weights (inputs × outputs) and bias of each layer
 
-_BLOCK_MESSAGES = 128  # scored at once: enough to hide the cost of a call, few enough to stay in the CPU cache
+_BLOCK_MESSAGES = 128  # scored at once: enough to amortise a call, few enough for the CPU cache
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyNet:
-    """The layers of both nets; `pair` scores a candidate, `message` the start of a conversation."""
+    """The layers of both nets: `pair` scores a candidate, `message` the start of a conversation."""
 
     pair: Layers
     message: Layers
 
     def score_parents(self, features: ReplyFeatures) -> Floats:
-        """Score m × (1 + REACH): starting a conversation, then each candidate, the nearest first."""
+        """Return m × (1 + REACH) scores: for starting a conversation, then for each candidate, nearest first."""
         m, reach, _ = features.pairs.shape
-        # The features of the message are the same for each candidate: their part of the first layer is computed once.
+        # The message features are the same for all candidates: compute their part of the first layer once.
         (first, bias), *rest = self.pair
         width = features.pairs.shape[2]
         hidden = (features.pairs.reshape(m * reach, width) @ first[:width]).reshape(m, reach, -1)
@@ -55,13 +55,13 @@ class ReplyNet:
         return np.concatenate([opening, np.where(features.valid, pairs, -np.inf)], axis=1)
 
     def choose_parents(self, features: ReplyFeatures) -> Ints:
-        """Return how many messages back the parent is; 0 where a conversation starts."""
+        """Return how many messages back each parent is; 0 if a conversation starts."""
         best: Ints = self.score_parents(features).argmax(axis=1)
         return best
 
 
 def _forward(rows: Floats, layers: Layers) -> Floats:
-    """Return the output of the layers, with ReLU between them."""
+    """Apply the layers, with ReLU between them."""
     *hidden, (weights, bias) = layers
     for inner, offset in hidden:
         rows = np.maximum(rows @ inner + offset, 0)
@@ -83,7 +83,7 @@ def load_default_net() -> ReplyNet:
 
 
 def parse_net_weights(values: Mapping[str, Any]) -> ReplyNet:
-    """Parse the net of a parsed weights file; a SettingsError if its features are not those of this version."""
+    """Build the net from a parsed weights file; raise SettingsError if it was trained on other features."""
     nets: dict[str, Layers] = {}
     for name, inputs in INPUTS.items():
         layers = values[name]
@@ -108,11 +108,10 @@ def infer_reply_parents(
 ) -> list[int | None]:
     """Return the parent of each message as a position in before + messages; None if it starts a conversation.
 
-    Messages are in the order they were sent. An explicit `reply_to` always wins; where it names no earlier message that
-    is given, the result is None. Next comes a quote ("> quoted text"), then the choice of the net (default: the shipped
-    one). Each decision depends on the `REACH` messages of the same channel before it and nothing else, so one new
-    message after the last hundred gets the same result as in the whole channel. Messages of role "system" neither reply
-    nor get replies.
+    Messages are in the order they were sent. An explicit `reply_to` always wins; if it names no earlier message, the
+    result is None. Next comes a quote ("> quoted text"), then the choice of the net (default: the shipped one). A
+    decision depends only on the `REACH` preceding messages of the channel, so a new message gets the same result with
+    these as in the whole channel. Messages of role "system" neither reply nor get replies.
     """
     everything = [*before, *messages]
     channels: defaultdict[str, list[int]] = defaultdict(list)
@@ -136,7 +135,7 @@ def infer_reply_parents(
 
 
 def _guess_parents(messages: Sequence[Message], new: int, net: ReplyNet) -> list[int | None]:
-    """Return the positions of the parents of the messages from `new` on, by a quote or by the net."""
+    """Return the positions of the parents of messages[new:], by a quote or by the net."""
     found: list[int | None] = []
     for start in range(new, len(messages), _BLOCK_MESSAGES):
         first = max(0, start - REACH)
@@ -151,6 +150,6 @@ def _guess_parents(messages: Sequence[Message], new: int, net: ReplyNet) -> list
 
 
 def _find_quoted_message(cues: Sequence[MessageCues], row: int) -> int | None:
-    """Find the nearest message in reach that contains what this one quotes, or None."""
+    """Find the nearest message in reach that contains the quoted text, or None."""
     reach = range(row - 1, max(0, row - REACH) - 1, -1)
     return next((position for position in reach if cues[row].quote in cues[position].text), None)

@@ -1,9 +1,9 @@
 """The features of reply candidates, named numbers from about 0 to 1: of each pair, and of the message by itself.
 
 A window of a channel becomes matrices: who speaks, who addresses whom, and which words are shared. Its first `start`
-messages are only candidates; those from there on need a parent. Authors and words are numbered within the window, so
-its cost does not grow with the channel. Every feature of a message is computed over the `REACH` messages before it
-alone, wherever the window starts.
+messages are only candidates; the others need a parent. Authors and words are numbered within the window, so its cost
+does not grow with the channel. The features of a message depend only on the `REACH` messages before it, wherever the
+window starts.
 """
 
 import re
@@ -36,7 +36,7 @@ def _make_word_set(text: str) -> frozenset[str]:
     return frozenset(tokenize_words(text))
 
 
-# The first words of a message often show what it does; for a language that is not here, the other cues remain.
+# The first words of a message often show its purpose. Other languages still have the other cues.
 ASKING = _make_word_set(
     "what how why where when who which whats hows wheres whos is are am do does did can could would should will has "
     "have any anyone anybody someone was wer wie warum wieso wo wann welche gibt ist sind kann könnte hat weiss qui "
@@ -69,17 +69,17 @@ FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class MessageCues:
-    """The known facts of a message by itself."""
+    """The cues of a message by itself."""
 
     author: str
-    aliases: frozenset[str]  # names that the author may be addressed by
-    addressed: frozenset[str]  # names that it addresses
-    tokens: frozenset[str]  # among which other names may be
+    aliases: frozenset[str]  # names that others may call the author
+    addressed: frozenset[str]  # names that the message addresses
+    tokens: frozenset[str]  # may include further names
     words: frozenset[str]
     minute: float  # nan without a time
-    forms: tuple[float, ...]  # of FORMS
-    text: str  # folded, without quotes
-    quote: str  # folded, empty if it is too short to be found again
+    forms: tuple[float, ...]  # the values of FORMS
+    text: str  # casefolded, without quotes
+    quote: str  # casefolded; empty if shorter than _MIN_QUOTE_CHARS
 
 
 def extract_message_cues(message: Message) -> MessageCues:
@@ -101,7 +101,7 @@ def extract_message_cues(message: Message) -> MessageCues:
 
 @lru_cache(maxsize=4096)
 def _make_author_aliases(author: str) -> frozenset[str]:
-    """Make the names that an author may be addressed by: the whole, without trailing marks, joined, the first name."""
+    """Make the names that others may call an author: in full, without trailing marks, joined, the first name."""
     whole = author.casefold().strip().lstrip("@")
     parts = whole.split()
     forms = {whole, whole.rstrip("_`^|-0123456789"), "".join(parts), ".".join(parts), *parts[:1]}
@@ -126,7 +126,7 @@ def _analyse_text(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[
 
 
 def _split_off_quote(text: str) -> tuple[str, str]:
-    """Return the text without its quoted lines, and those lines; folded, with single spaces."""
+    """Return the text without its quoted lines, and the quoted lines; casefolded, with single spaces."""
     folded = text.casefold().replace("&gt;", ">")
     lines = folded.split("\n") if ">" in folded else [folded]
     quoted = " ".join(" ".join(line.lstrip("> ") for line in lines if line.startswith(">")).split())
@@ -161,21 +161,21 @@ def _compute_form_values(text: str, words: list[str]) -> tuple[float, ...]:
 
 
 def _to_minute(at: datetime | None) -> float:
-    """Return the time in whole minutes: finer ones add little, and the weights were trained on these."""
+    """Return the time in whole minutes, as in the training of the weights."""
     if at is None:
         return nan
     return to_timestamp(at) // 60
 
 
-REACH = 100  # candidates: the messages before each
+REACH = 100  # candidate parents: as many preceding messages
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.intp]
-Numbers = NDArray[Any]  # of any dtype: they become float32 when they are joined
-_USUAL_SHARE = 0.8  # of the gaps, the shortest ones: nights and weekends do not count for the pace
+Numbers = NDArray[Any]  # any dtype: converted to float32 when joined
+_USUAL_SHARE = 0.8  # share of the gaps, shortest first, that define the pace: nights and weekends do not count
 _MIN_PACE = 1 / 6  # minutes per message; times are whole minutes
 _DECAY_MESSAGES = 20.0  # messages after which my earlier words count 1/e
-# In these names "I" is the author of the message, "he" the author of the candidate. The weights file uses them too.
+# "I" is the author of the message, "he" the author of the candidate. The weights file has the same names.
 PAIR_NAMES = (
     "distance", "nearest", "second", "third", "nearness",
     "timed", "minutes", "same minute", "within two", "within five", "beyond thirty", "against pace",
@@ -201,23 +201,23 @@ MESSAGE_FEATURES = (*MESSAGE_NAMES, *FORMS)
 
 @dataclass(frozen=True, slots=True)
 class ChannelWindow:
-    """n messages, of which `judged` need a parent; a authors, w words that occur in two messages or more."""
+    """A window of n messages, a authors and w words that occur in two messages or more."""
 
     judged: Ints  # positions of the messages that need a parent
     authors: Ints  # n
     has_author: NDArray[np.bool_]  # n
-    minutes: NDArray[np.float64]  # n, nan where there is no time
+    minutes: NDArray[np.float64]  # n, nan without a time
     forms: Floats  # n × forms
     calls: Floats  # n × a: addresses the author
-    names: Floats  # n × a: has the author's name somewhere
+    names: Floats  # n × a: mentions the author's name
     words: Floats  # n × w
-    unshared: Floats  # n: how many words no other message here has
+    unshared: Floats  # n: number of words in no other message of the window
 
     @classmethod
     def build(cls, cues: Sequence[MessageCues], start: int) -> "ChannelWindow":
         """Build the matrices of the messages; those from `start` on need a parent."""
         numbers: dict[str, int] = {}
-        # Each message without an author gets an author of its own.
+        # A message without an author gets its own author number.
         authors = [numbers.setdefault(cue.author or f"\0{position}", len(numbers)) for position, cue in enumerate(cues)]
         by_alias: defaultdict[str, set[int]] = defaultdict(set)
         for cue, author in zip(cues, authors, strict=True):
@@ -252,16 +252,16 @@ class LookBack:
 
     window: ChannelWindow
     rows: Ints  # m: positions of the messages
-    before: Ints  # m × r: positions of the candidates, the nearest first; 0 where there are no more
-    valid: NDArray[np.bool_]  # m × r: whether there is a candidate
+    before: Ints  # m × r: positions of the candidates, nearest first; padded with 0
+    valid: NDArray[np.bool_]  # m × r: whether the candidate exists
     low: Ints  # m: the first position in reach
     me: Ints  # m: the author of the message
     him: Ints  # m × r: the author of the candidate
-    inside: Floats  # m × n: 1 in reach
+    inside: Floats  # m × n: 1 if in reach
 
     @classmethod
     def build(cls, window: ChannelWindow) -> "LookBack":
-        """Build the candidates of every message of the window that needs a parent."""
+        """Build the candidates of all messages that need a parent."""
         rows = window.judged
         back = rows[:, None] - np.arange(1, REACH + 1)
         before = np.maximum(back, 0)
@@ -277,31 +277,31 @@ class LookBack:
 
 
 class FeatureGroup(NamedTuple):
-    """Some of the features by name: of pairs (m × r each) and of messages (m each)."""
+    """Features by name, for pairs (m × r each) and for messages (m each)."""
 
     pairs: dict[str, Numbers]
     messages: dict[str, Numbers]
 
 
 def log_scale(values: Numbers, unit_at: float = REACH) -> Numbers:
-    """Count on a logarithmic scale: 0 at 0, 1 at `unit_at`."""
+    """Scale logarithmically: 0 at 0, 1 at `unit_at`."""
     scaled: Numbers = np.log1p(np.maximum(values, 0)) / np.log1p(unit_at)
     return scaled
 
 
 def prefix_sums(matrix: Floats) -> Floats:
-    """Return the sum of the rows before each row, and of all rows at the end: one row more than given."""
+    """Return the sum of the rows before each row, and a last row with the sum of all."""
     return np.concatenate([np.zeros((1, matrix.shape[1]), np.float32), np.cumsum(matrix, axis=0)])
 
 
 def find_last_nonzero_row(matrix: Floats) -> Ints:
-    """Find, for each row and the end, the last row before it where the column is not 0, else -1."""
+    """Find for each row, and for the end, the last earlier row where the column is not 0, else -1."""
     positions = np.where(matrix > 0, np.arange(len(matrix))[:, None], -1)
     return np.concatenate([np.full((1, matrix.shape[1]), -1), np.maximum.accumulate(positions, axis=0)])
 
 
 def _build_word_matrix(cues: Sequence[MessageCues]) -> tuple[Floats, Floats]:
-    """Return which message has which of the shared words, and how many unshared words each has."""
+    """Return the matrix of messages and shared words, and the number of unshared words of each message."""
     counts = Counter(word for cue in cues for word in cue.words)
     column = {
         word: position for position, word in enumerate(sorted(word for word, count in counts.items() if count > 1))
@@ -315,7 +315,7 @@ def _build_word_matrix(cues: Sequence[MessageCues]) -> tuple[Floats, Floats]:
 
 
 def compute_timing_features(view: LookBack) -> FeatureGroup:
-    """Return how far back each candidate is, in messages and in minutes, and the longest silence since."""
+    """Compute how far back each candidate is, in messages and minutes, and the longest silence since."""
     back = np.arange(1, REACH + 1)
     order: dict[str, Numbers] = {
         "distance": log_scale(back),
@@ -353,14 +353,14 @@ def compute_timing_features(view: LookBack) -> FeatureGroup:
 
 
 def _compute_candidate_waits(view: LookBack) -> NDArray[np.float64]:
-    """Compute m × r: the minutes between each candidate and the message after it; 0 where a time is missing."""
+    """Return m × r: the minutes between each candidate and the next message; 0 if a time is missing."""
     minutes = view.window.minutes
     waits = np.nan_to_num(np.maximum(np.diff(minutes, append=np.nan), 0))
     return np.where(view.valid, waits[view.before], 0)
 
 
 def _compute_mean_wait(waits: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Compute m: the mean of the usual waits in reach, in minutes per message."""
+    """Return m: the mean of the usual waits in reach, in minutes per message."""
     ordered = np.sort(np.where(there, waits, np.inf), axis=1)
     usual = np.ceil(there.sum(axis=1) * _USUAL_SHARE)
     is_usual = np.arange(there.shape[1]) < usual[:, None]
@@ -370,7 +370,7 @@ def _compute_mean_wait(waits: NDArray[np.float64], there: NDArray[np.bool_]) -> 
 
 
 def compute_speaker_features(view: LookBack) -> FeatureGroup:
-    """Compute the relation of the author of a message to the author of each candidate."""
+    """Compute how the author of a message relates to the author of each candidate."""
     window, rows, me, him, low = view.window, view.rows, view.me, view.him, view.low
     spoken = np.zeros_like(window.calls)
     spoken[np.arange(len(spoken)), window.authors] = 1
@@ -379,8 +379,8 @@ def compute_speaker_features(view: LookBack) -> FeatureGroup:
     mine = np.where(mine >= low, mine, -1)
     caller = last_call[rows, me]
     caller = np.where(caller >= low, caller, -1)
-    around = (last[rows + 1] >= low[:, None]).astype(np.float32)  # m × a: who speaks in reach
-    partner = window.calls[np.maximum(mine, 0)] * around * (mine >= 0)[:, None]  # whom I addressed when I last spoke
+    around = (last[rows + 1] >= low[:, None]).astype(np.float32)  # m × a: speaks in reach
+    partner = window.calls[np.maximum(mine, 0)] * around * (mine >= 0)[:, None]  # m × a: addressed in my last message
     turns, turn_pairs = _compute_turn_features(view, spoken, last, mine)
     calls, call_pairs = _compute_address_features(view, around, caller)
     partners: dict[str, Numbers] = {
@@ -399,7 +399,7 @@ def compute_speaker_features(view: LookBack) -> FeatureGroup:
 def _compute_turn_features(
     view: LookBack, spoken: Floats, last: Numbers, mine: Numbers
 ) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
-    """Compute message and pair features: how often each speaks, and how long ago."""
+    """Compute message and pair features: how often and how recently each author spoke."""
     window, rows, before, me, him, low = view.window, view.rows, view.before, view.me, view.him, view.low
     count = prefix_sums(spoken)
     within = count[rows] - count[low]  # m × a
@@ -438,7 +438,7 @@ def _compute_turn_features(
 def _compute_address_features(
     view: LookBack, around: Floats, caller: Numbers
 ) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
-    """Compute message and pair features: whom the two address, and who addressed them since."""
+    """Compute message and pair features: whom both authors address, and who addressed them since."""
     window, rows, before, me, him = view.window, view.rows, view.before, view.me, view.him
     called, named = window.calls[rows] * around, window.names[rows] * around  # m × a
     all_called = called.sum(axis=1)
@@ -449,7 +449,7 @@ def _compute_address_features(
     messages: dict[str, Numbers] = {
         "calls": all_called > 0,
         "calls many": all_called > 1,
-        # Where people usually address each other, a message that addresses nobody means more.
+        # A message that addresses nobody means more in a channel where people usually address each other.
         "calling usual": ((of_any > 0) & view.valid).sum(axis=1) / np.maximum(view.valid.sum(axis=1), 1),
         "names": named.sum(axis=1) > 0,
         "called me": caller >= 0,
@@ -472,7 +472,7 @@ def _compute_address_features(
 
 
 def _compute_exchange_features(view: LookBack) -> dict[str, Numbers]:
-    """Compute pair features: how often the two addressed each other in reach, and since the candidate."""
+    """Compute pair features: how often both authors addressed each other in reach, and since the candidate."""
     window, authors, me = view.window, view.window.authors, view.me
     positions = np.arange(len(authors))
     mine = (authors == me[:, None]) * view.inside  # m × n: messages of mine
@@ -491,7 +491,7 @@ def _compute_exchange_features(view: LookBack) -> dict[str, Numbers]:
 
 
 def compute_shared_word_features(view: LookBack) -> FeatureGroup:
-    """Compute the words that messages share with their candidates, the candidates' authors, and my latest messages."""
+    """Compute the words shared with the candidate, with its author, and with my latest messages."""
     words, rows = view.window.words, view.rows
     counts = prefix_sums(words)
     found = counts[rows + 1] - counts[view.low]  # m × w: how many messages in reach have the word
@@ -532,7 +532,7 @@ def compute_shared_word_features(view: LookBack) -> FeatureGroup:
 
 @dataclass(frozen=True, slots=True)
 class ReplyFeatures:
-    """For m messages and the REACH candidates before each, the nearest first: the features, and which exist."""
+    """The features of m messages and the REACH candidates before each, nearest first."""
 
     pairs: Floats  # m × REACH × PAIR_FEATURES
     valid: NDArray[np.bool_]  # m × REACH
@@ -540,7 +540,7 @@ class ReplyFeatures:
 
 
 def extract_reply_features(window: ChannelWindow) -> ReplyFeatures:
-    """Extract the features of every message of the window that needs a parent."""
+    """Extract the features of all messages that need a parent."""
     view = LookBack.build(window)
     groups = (compute_timing_features(view), compute_speaker_features(view), compute_shared_word_features(view))
     by_pair = {name: values for group in groups for name, values in group.pairs.items()}

@@ -1,9 +1,9 @@
-"""Escapes retrieved text, so that no line of it passes for one of the format's, and no tag in it for the wrapper's.
+"""Escaping of retrieved text, so that no line passes for a line of the format, and no tag for the wrapper's tag.
 
-A line that looks like a reserved one gets a backslash before it, and one with backslashes gets one more, so that
-`unescape` restores the text and nothing else changes. A tag gets its backslash after the `<`. Texts are compared as
-they look (`fold_look`): without marks and invisible characters, and with plain signs for all their variants. Letters of
-another script among those of a reserved word, or of a tag, stand for any.
+A line that looks reserved gets a backslash before it, and a line with backslashes gets one more, so that `unescape`
+restores the text and nothing else changes. A tag gets its backslash after the `<`. Texts are compared by their look
+(`fold_look`): without marks and invisible characters, with plain signs for all their variants. In a reserved word or a
+tag, letters of another script stand for any letter.
 """
 
 import re
@@ -50,14 +50,14 @@ class ReservedLines:
         )
 
     def _split_lines(self, text: str) -> Iterator[tuple[str, str]]:
-        """Yield the lines of a text with their ends, each beside its look."""
+        """Yield the lines of a text with their ends, each with its look (`fold_look`)."""
         for line in text.splitlines(keepends=True):
             look = fold_look(line)
             is_mixed = not look.isascii() and _MIXED.search(look)
             yield line, _WORD.sub(self._respell, look) if is_mixed else look
 
     def _respell(self, found: re.Match[str]) -> str:
-        """Return a word as the reserved one that it looks like, if letters of another script stand among its own."""
+        """Return the reserved word that a word of two scripts looks like, or the word itself."""
         word = found[0]
         if word.isascii():
             return word
@@ -65,7 +65,7 @@ class ReservedLines:
 
 
 def escape_tag(text: str, tag: str) -> str:
-    """Return the text with that tag escaped, opening or closing, in whatever way it is written."""
+    """Return the text with that tag escaped, opening or closing, however it is written."""
     places = [0, *_find_tags(text, tag, after=""), None]
     return "\\".join(text[start:end] for start, end in pairwise(places))
 
@@ -87,12 +87,12 @@ def to_one_line(text: object) -> str:
 
 
 def _find_first_visible(line: str) -> int:
-    """Find where the first character of a line stands that can be seen, or its end."""
+    """Find the position of the first visible character of a line, or of its end."""
     return next((at for at, char in enumerate(line) if char in _LINE_ENDS or fold_look(char).strip()), len(line))
 
 
 def _looks_like(word: str, known: str) -> bool:
-    """Return whether a word is a known one but for letters or signs that are not plain, at most half of them."""
+    """Return whether a word is a known one except for letters or signs that are not plain, at most half of them."""
     same = sum(a == b for a, b in zip(word, known, strict=False))
     other = sum(not a.isascii() for a in word)
     return len(word) == len(known) == same + other and same >= other

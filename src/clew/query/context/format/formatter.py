@@ -1,4 +1,4 @@
-"""Formats results and passages as numbered entries, and wraps them so that a model sees where they begin and end."""
+"""Formatting of results and passages as numbered entries, in a wrapper that shows a model where they begin and end."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,14 @@ from clew.query.context.results import HEADING_SEPARATOR, Result, result_to_hit
 
 ENTRY_SEPARATOR = "\n\n---\n\n"
 ENTRY_LINES = ReservedLines(r"\[\d+\]", rf"-{{3,}}[ \t]*{LINE_END}", r"\(Source:", r"##\s*Source:", marks="[-(#")
-KNOWLEDGE_BASE_TITLE = "## Knowledge Base\n"  # the first line of a renderer, which may equal a wrapper's
+KNOWLEDGE_BASE_TITLE = "## Knowledge Base\n"  # the first line of a renderer, which may equal a wrapper's title
 # The first line of a text with the underline and the blank lines after it.
 _HEADING_LINE = compile_pattern(r"\s*([^\n]+)(?:\n[ \t]*[=~^+*\-]{2,}[ \t]*(?=\n|\Z))?(?:\n[ \t]*(?=\n|\Z))*\n?")
 Style = Literal["xml", "markdown", "prose"]
 
 
 class ContextFormatter:
-    """Formats results as entries by its config."""
+    """A formatter of results as numbered entries."""
 
     def __init__(self, config: FormatterConfig | None = None) -> None:
         self.config = config or FormatterConfig()
@@ -89,10 +89,7 @@ def drop_own_headings(text: str, path: tuple[str, ...]) -> str:
 
 
 def describe_messages(merged: MergedChunk) -> str:
-    """Return the channels of a passage's messages; empty where it has none.
-
-    Authors and times stand beside each message.
-    """
+    """Return the channels of a passage's messages; empty if it has none."""
     return ", ".join(dict.fromkeys(f"#{format_name(each.channel)}" for each in merged.messages if each.channel))
 
 

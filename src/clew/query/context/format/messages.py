@@ -1,4 +1,4 @@
-"""Messages as prompt text: each begins a line with who wrote it and when, which no text of a message can imitate."""
+"""Messages as prompt text: each begins a line with its author and time, which no text of a message can imitate."""
 
 import re
 from collections.abc import Iterable
@@ -21,15 +21,12 @@ _ATTRIBUTION_LINE = compile_pattern(rf"^\s*(?:↪\??\s*)?{ATTRIBUTION}", re.MULT
 
 
 def format_message_line(message: PassageMessage) -> str:
-    """Format a message after who wrote it and when, and after an arrow if it is a reply."""
+    """Format a message after its author and time, with an arrow before a reply."""
     return f"{message.reply_mark}{format_said(message.author, message.at, MESSAGE_LINES.escape(message.text.strip()))}"
 
 
 def format_passage_text(passage: MergedChunk, reserved: ReservedLines | None = None) -> str:
-    """Format the text of a passage, under the header of a table that it begins in.
-
-    Of a conversation one message after another, each with who wrote it and when.
-    """
+    """Format the text of a passage, under the header of a table it begins in; messages with author and time."""
     above = f"{passage.table_header}\n" if passage.table_header else ""
     text = _join_lines(passage.messages) if passage.messages else f"{above}{passage.text}"
     return text if reserved is None else reserved.escape(text)
@@ -38,7 +35,7 @@ def format_passage_text(passage: MergedChunk, reserved: ReservedLines | None = N
 def format_document_text(document: Document, *, max_chars: int | None = None) -> tuple[str, int]:
     """Format the text of a document, a thread with authors and times; return also where the shown part ends.
 
-    Of a thread that is longer than `max_chars` only whole messages are shown, unless not even the first fits.
+    A thread longer than `max_chars` is cut to whole messages, unless not even the first fits.
     """
     end = len(document.text) if max_chars is None else min(len(document.text), max_chars)
     if not is_thread(document):
@@ -67,10 +64,7 @@ def format_document_text(document: Document, *, max_chars: int | None = None) ->
 
 
 def split_by_message(document: Document, span: tuple[int, int]) -> list[tuple[str, str]]:
-    """Split the text of a span by message, each with its reply mark, author and time before it.
-
-    A page is one part.
-    """
+    """Split the text of a span by message, each with its reply mark, author and time; a page is one part."""
     if not is_thread(document):
         return [("", document.text[span[0] : span[1]])]
     parts = []

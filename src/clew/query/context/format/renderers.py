@@ -118,8 +118,8 @@ def related_posts(passages: Sequence[MergedChunk], render_input: RenderInput) ->
 def threads(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:  # noqa: ARG001
     """Render the passages of each document as a thread, oldest first.
 
-    Messages stand beside their author and time, and replies after an arrow, with a question mark if they were guessed
-    to be replies. Each further passage of a page stands after an arrow.
+    Author and time precede each message. An arrow precedes each reply, with a question mark if guessed, and each
+    further passage of a page.
     """
     blocks = []
     for members in _group_by_document(passages).values():
@@ -131,7 +131,7 @@ def threads(passages: Sequence[MergedChunk], render_input: RenderInput) -> str: 
 def as_json(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
     """Return the entries as JSON; `<` is escaped so that no text in it can be a tag.
 
-    `similarity` is the mean of the passage's hits, `relevance` the greatest, null where it is not known.
+    `similarity` is the mean of the passage's hits, `relevance` the greatest, null if unknown.
     """
     numbers = number_documents(passages, render_input.numbers)
     entries = [
@@ -173,9 +173,9 @@ def _group_by_document(passages: Sequence[MergedChunk]) -> dict[str, list[Merged
 
 
 def _list_thread_lines(passage: MergedChunk) -> list[tuple[str, str]]:
-    """List the messages of a passage, each with the mark that it has after another.
+    """List the messages of a passage, each with the arrow that marks a reply.
 
-    A page has none: its text is one message, without blank lines, which separate threads.
+    The text of a page is one message; it loses its blank lines, because they separate threads.
     """
     if not passage.messages:
         return [(f"{REPLY} ", THREAD_LINES.escape(drop_blank_lines(format_passage_text(passage)).strip()))]
@@ -183,10 +183,7 @@ def _list_thread_lines(passage: MergedChunk) -> list[tuple[str, str]]:
 
 
 def format_thread_message(author: str, at: datetime | None, text: str) -> str:
-    """Format a message of a thread after its author and time.
-
-    No line of its text passes for another message or thread.
-    """
+    """Format a message after its author and time; no line of its text passes for another message or thread."""
     return format_said(author, at, THREAD_LINES.escape(text.strip()))
 
 

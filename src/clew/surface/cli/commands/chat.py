@@ -1,4 +1,4 @@
-"""The commands that answer: ask, and chat, question by question in a terminal; tokens and sentences as they come."""
+"""The commands that answer: ask, and chat in a terminal; tokens and sentences are printed as they come."""
 
 import os
 import re
@@ -43,10 +43,9 @@ _BETWEEN = re.compile(rf"(?:{_MARKS.pattern}|[^\w\[(【])*")
 
 
 class Preview:
-    """The unchecked end of a reply, dim, behind what was printed; nothing on a pipe or a terminal that cannot erase.
+    """The unchecked end of a reply, dim, after the printed text; nothing in a pipe or on a terminal that cannot erase.
 
-    Of a text that is higher than the terminal the beginning is shown, since what has
-    scrolled away cannot be erased.
+    Once the text is as high as the terminal, no more of it is drawn, since what has scrolled away cannot be erased.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class Preview:
             self._draw(column)
 
     def clear(self) -> None:
-        """Erase what is shown; `redraw` shows it again."""
+        """Erase the shown text; `_draw` shows it again."""
         if self._shown:
             rows = _count_rows(self._shown, self._column, shutil.get_terminal_size().columns)
             up = f"\x1b[{rows - 1}A" if rows > 1 else ""
@@ -70,7 +69,7 @@ class Preview:
         self._shown = ""
 
     def drop(self) -> None:
-        """Erase what is shown and forget it."""
+        """Erase the shown text and forget it."""
         self.clear()
         self._pending = ""
 
@@ -117,10 +116,9 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 class SentencePrinter:
-    """Prints sentences as soon as they are checked; on a terminal no word is broken at the end of a line.
+    """Prints sentences as soon as they are checked, wrapped between words on a terminal.
 
-    Until the first of them a terminal shows that it is searching, and then what the model writes, dim until it is
-    checked.
+    Before the first sentence a terminal shows that it is searching, and then what the model writes, dim until checked.
     """
 
     def __init__(self) -> None:
@@ -130,7 +128,7 @@ class SentencePrinter:
         self._preview = Preview()
 
     def handle_event(self, event: "AnswerEvent") -> None:
-        """Print what an event tells, as it happens."""
+        """Print an event as it happens."""
         if isinstance(event, TokenEvent):
             self.clear_searching()
             self._preview.add(event.text, column=self._column)
@@ -146,7 +144,7 @@ class SentencePrinter:
 
     @contextmanager
     def searching(self, *, quiet: bool = False) -> Iterator[None]:
-        """Show that the answer is being looked for until it comes, or an error; not if `quiet`."""
+        """Show on a terminal that an answer is being searched for until the block ends; not if `quiet`."""
         if not quiet:
             self.show_searching()
         try:
@@ -156,7 +154,7 @@ class SentencePrinter:
             self._preview.drop()
 
     def show_searching(self) -> None:
-        """Show on stderr, if that is a terminal, that the answer is being looked for."""
+        """Show on stderr, if that is a terminal, that an answer is being searched for."""
         if sys.stderr.isatty() and not self._last and not self._is_searching:
             print(SEARCHING, end="", file=sys.stderr, flush=True)
             self._is_searching = True
@@ -320,7 +318,7 @@ def chat(
     strategy: o.Strategy = None,
     as_json: o.Json = False,
 ) -> None:
-    """Return chat with the collection; each question is understood in the context of the conversation."""
+    """Chat with the collection; each question is understood in the context of the conversation."""
     with open_engine(ctx) as engine:
         console = ChatConsole(engine, engine.chat(session), agent=agent, as_json=as_json)
         if strategy is not None:
@@ -429,7 +427,7 @@ class ChatConsole:
 
 
 def read_input_lines() -> Iterator[str]:
-    """Yield the lines of stdin that are not empty; on a terminal with a prompt; an interrupt discards the line."""
+    """Yield the non-empty lines of stdin; on a terminal with a prompt, where an interrupt discards the line."""
     if not sys.stdin.isatty():
         yield from (line.strip() for line in sys.stdin if line.strip())
         return

@@ -92,7 +92,7 @@ Full = Annotated[bool, typer.Option("--full", help="Read every document, not a s
 
 
 def doctor(ctx: typer.Context, *, repair: Repair = False, full: Full = False, as_json: o.Json = False) -> None:
-    """Check what is stored and around it: documents, vectors, indexes, sources, rights; and name what is wrong."""
+    """Check the collection (documents, vectors, indexes, sources, rights) and report what is wrong."""
     from clew.surface.cli.errors import get_exit_code
 
     report = _examine(ctx, repair=repair, full=full)
@@ -105,7 +105,7 @@ def doctor(ctx: typer.Context, *, repair: Repair = False, full: Full = False, as
 
 
 def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
-    """Examine a collection, also one that cannot be opened, and return the report."""
+    """Examine a collection, even one that cannot be opened, and return the report."""
     from dataclasses import replace
 
     from clew.core.doctor import Defect, DoctorReport
@@ -120,14 +120,14 @@ def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
         with open_engine(ctx) as engine:
             report = engine.doctor(repair=repair, full=full)
     except CollectionDamaged as error:
-        problem = re.sub(r"; (?:run )?`clew doctor`.*", "", error.message, flags=re.DOTALL)  # this is it
+        problem = re.sub(r"; (?:run )?`clew doctor`.*", "", error.message, flags=re.DOTALL)  # this is the command
         problem, _, next_step = problem.partition("; ")
         return DoctorReport((*accepted.defects, Defect("truth", problem, next_step=next_step)))
     return replace(report, defects=(*accepted.defects, *report.defects))
 
 
 def _print_report(report: "DoctorReport", *, repair: bool) -> None:
-    """Print each defect with what becomes of it, and how much was checked."""
+    """Print each defect with its remedy, and how much was checked."""
     from clew.core.doctor import AREAS, SEVERITIES
 
     colours = {"damage": "bold red", "warning": "yellow", "advice": "cyan"}
@@ -220,7 +220,7 @@ def reembed(
     names = [name for name in (embedder, to) if name is not None]
     if len(names) + back + discard != 1:
         raise SettingsError("give exactly one of MODEL, --back and --discard")
-    with open_engine(ctx, _AS_STORED) as engine:  # the one it has now
+    with open_engine(ctx, _AS_STORED) as engine:  # with the stored embedder
         with progress.report_progress() as on_progress:
             report = engine.reembed(
                 *names,
@@ -248,7 +248,7 @@ def reembed(
 
 
 def _describe_vectors(report: "Report") -> str:
-    """Describe what was done to have the vectors of the other embedder."""
+    """Describe how the vectors of the new embedder were made."""
     made = report.embedded
     if not made and not report.stopped:
         return "all vectors were there, none embedded" if report.chunks else "there was nothing to embed"

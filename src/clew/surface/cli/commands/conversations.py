@@ -51,7 +51,7 @@ def profile(ctx: typer.Context, *, person: Person, seen: Seen, as_json: o.Json =
 
 
 def style_prompt(ctx: typer.Context, *, asked: "Asked[q.StylePrompt]", as_json: o.Json = False) -> None:
-    """Print the system prompt with which a model answers a message as a person would."""
+    """Print a system prompt with which a model answers a message as a person would."""
     from clew.surface.verbs import call_verb
 
     with asked.open(ctx, warn=True) as (engine, request):

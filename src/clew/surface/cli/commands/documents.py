@@ -20,7 +20,7 @@ from clew.surface.cli.option_groups import IngestOptions, Seen
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
-MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
+MIN_REACH = 3.0  # in spreads; below it the embedder hardly tells related texts from others
 
 Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-index changes; implies --sync.")]
 Background = Annotated[
@@ -99,7 +99,7 @@ def _is_there(source: str) -> bool:
 
 
 def _check_anything_is_there(ctx: typer.Context, sources: list[str]) -> None:
-    """Raise SourceError where no source exists and the collection does not either: none is then made."""
+    """Raise SourceError if neither a source nor the collection exists; no collection is then made."""
     from clew.drivers import read_stored_embedder_name
 
     if not any(map(_is_there, sources)):
@@ -141,7 +141,7 @@ def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_j
 def backfill(
     ctx: typer.Context, *, refresh: Refresh = False, max_cost: o.MaxCost = None, as_json: o.Json = False
 ) -> None:
-    """Add what documents lack: summaries, and contexts that a model failed to write."""
+    """Add missing summaries, and contexts that a model failed to write."""
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         report = engine.backfill(refresh=refresh, max_cost=max_cost, on_progress=on_progress)
     render.print_report(report, as_json=as_json)
@@ -185,7 +185,7 @@ def drop(
     yes: DropYes = False,
     as_json: o.Json = False,
 ) -> None:
-    """Remove documents or single messages; on a terminal, what a folder or a pattern stands for is confirmed first."""
+    """Remove documents or single messages; on a terminal, a folder or a pattern is confirmed first."""
     from clew.engine.names import find_named_records
     from clew.index.read.sections import get_source_uri
 
@@ -215,7 +215,7 @@ def list_(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
 
 
 def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json = False) -> None:
-    """Print the text of a document, or what the filters admit of it; messages with their authors and times.
+    """Print a document, or the part that the filters admit; messages with their authors and times.
 
     The id of a message prints that message.
     """
@@ -240,7 +240,7 @@ def read(ctx: typer.Context, *, document: Readable, seen: Seen, as_json: o.Json 
 
 
 def status(ctx: typer.Context, *, seen: Seen, as_json: o.Json = False) -> None:
-    """Show the size, embedder and index of the collection, or of what the filters admit."""
+    """Show the size, embedder and index of the collection, or of the part that the filters admit."""
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:

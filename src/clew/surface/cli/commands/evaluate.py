@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from clew.evaluation.types import Evaluation, EvaluationRun
 
 
-RUN = "run"  # the part that is meant where none is named
+RUN = "run"  # the default subcommand
 
 
 class EvaluateGroup(TyperGroup):
-    """The group of `clew evaluate`: what is not the name of a part is the questions of a run."""
+    """The group of `clew evaluate`: an argument that is no subcommand names the questions of a run."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, with `run` in front if they name no part."""
+        """Parse the arguments, with `run` in front if they name no subcommand."""
         first = args[0] if args else ""
         if args and first not in self.commands and first not in ("--help", "-h"):
             args = [RUN, *args]
@@ -116,7 +116,7 @@ def run(
     worst: Worst = 0,
     as_json: o.Json = False,
 ) -> None:
-    """Ask every strategy with every setting all questions, and test the differences; the word run may be left out."""
+    """Measure every strategy with every setting on all questions, and test the differences; `run` may be left out."""
     from clew.evaluation.evaluating import evaluate
     from clew.evaluation.questions.judged import read_questions
 
@@ -312,7 +312,7 @@ def _show_kept(engine: "Engine", *, rollback: bool, as_json: bool) -> None:
 
 
 def parse_setting_values(text: str, *, option: str = "--set") -> tuple[str, list[Any]]:
-    """Parse `search.depth=25,100` to name and values; SettingsError for what is not a setting or not its type."""
+    """Parse `search.depth=25,100` to name and values; SettingsError for an unknown setting or a wrong type."""
     name, equals, given = text.partition("=")
     keys = list_setting_keys()
     if not equals:
@@ -330,7 +330,7 @@ def parse_setting_values(text: str, *, option: str = "--set") -> tuple[str, list
 
 
 def build_setting_grid(base: Settings, texts: Sequence[str]) -> dict[str, Settings] | None:
-    """Build the settings in use, and every combination of the values in the texts; None without texts."""
+    """Build the current settings and every combination of the values in the texts; None without texts."""
     if not texts:
         return None
     parsed = [parse_setting_values(text) for text in texts]
@@ -393,7 +393,7 @@ def print_evaluation(
 
 
 def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
-    """Say on stderr that a run is lost that was to be kept."""
+    """Warn on stderr if a run that was to be kept is not."""
     if wanted and not evaluation.run.is_kept:
         render.print_line(
             ("note: the run is not kept, since a part of the collection is seen; --runs names a folder", ""), err=True
@@ -424,7 +424,7 @@ def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
 
 
 def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
-    """Print what was tried, what was best, and what became of it."""
+    """Print the values tried, the best of them, and whether they are kept."""
     if as_json:
         render.print_json({**asdict(tuning), "is_promoted": tuning.is_promoted})
         return
@@ -451,7 +451,7 @@ def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
 def print_kept_settings(
     kept: "Sequence[TunedSettings]", *, taken_back: "TunedSettings | None", rollback: bool, as_json: bool
 ) -> None:
-    """Print the tuned settings in use, and those that were taken back."""
+    """Print the tuned settings in use, and the settings taken back."""
     if as_json:
         shown = {"tuned": [asdict(each) for each in kept]}
         render.print_json({**shown, "taken_back": asdict(taken_back) if taken_back else None} if rollback else shown)

@@ -1,4 +1,4 @@
-"""The commands that search, and account for results: search, context, explain, why-not, check."""
+"""The commands that search and explain results: search, context, explain, why-not, check."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,4 +1,4 @@
-"""The commands that serve: serve, keys for who may ask, mcp for an assistant here, tools for other agents."""
+"""The commands that serve: serve, keys, mcp for an assistant on this machine, tools for other agents."""
 
 import sys
 from dataclasses import replace
@@ -49,7 +49,7 @@ def serve(
 ) -> None:
     """Serve the collections over HTTP: the verbs, OpenAI's interface, and MCP.
 
-    It listens on this machine alone until it is told otherwise, and then needs keys (`clew keys add`).
+    By default it listens on this machine alone; on any other address it needs keys (`clew keys add`).
     """
     from clew.surface.mcp import MCP_HINT, is_mcp_installed
 
@@ -84,7 +84,7 @@ def serve(
 
 
 def _describe_keys(valid: int | None, place: str) -> str:
-    """Say how many keys the server has, or who may use it without one."""
+    """Describe how many keys the server has, or who may use it without one."""
     if valid is None:
         return "no keys: everybody who reaches this address may use it; `clew keys add NAME` makes one"
     if not valid:
@@ -93,7 +93,7 @@ def _describe_keys(valid: int | None, place: str) -> str:
 
 
 def _describe_new_collection(start: "Invocation") -> str:
-    """Say that the collection to be served is not there yet, and which are; empty if it is there."""
+    """Describe that the collection to serve does not exist yet, and which do; empty if it exists."""
     from clew.engine import Engine
 
     try:
@@ -139,7 +139,7 @@ def add(
     seen: Seen,
     as_json: o.Json = False,
 ) -> None:
-    """Make a key and print it, once: only a hash of it is kept. The filters say what it can see."""
+    """Make a key and print it, once: only a hash of it is kept. The filters limit what it can see."""
     if not name.strip():
         raise SettingsError("the key has no name; say whose it is, such as `clew keys add ada`")
     where = _build_filter(seen)
@@ -186,7 +186,7 @@ def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
 
 @keys_app.command()
 def reset(ctx: typer.Context, *, yes: ResetYes = False, as_json: o.Json = False) -> None:
-    """Remove all keys; a server on this machine alone then needs none, as before the first."""
+    """Remove all keys; a server on this machine alone then needs none, as before the first key."""
     with _open_keys(ctx) as keys:
         count = len(keys.read())
         if not yes and sys.stdin.isatty():
@@ -205,7 +205,7 @@ def _open_keys(ctx: typer.Context) -> "AbstractContextManager[Keys]":
 
 
 def _build_filter(seen: Seen) -> "Filter":
-    """Build the filter of a key; documents by id or address, as the collection may not be there yet."""
+    """Build the filter of a key; documents by id or address, as the collection may not exist yet."""
     from pathlib import Path
 
     from clew.index.walk.uri import resolve_document_ids
@@ -224,7 +224,7 @@ def _build_filter(seen: Seen) -> "Filter":
 
 
 def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> list[str]:
-    """Write a sentence for each collection, channel, author or kind of a new key that is not there, or not yet."""
+    """Return a sentence for each collection, channel, author or kind of a new key that does not exist (yet)."""
     from clew.engine import Engine
 
     start = resolve_invocation(ctx)
@@ -235,7 +235,7 @@ def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> 
     found = [suggest_name("collection", name, known) for name in sorted(only.difference(known))]
     if where == EVERYTHING:
         return found
-    unknown: list[dict[str, str]] = []  # of each collection: the sentences, by what they miss
+    unknown: list[dict[str, str]] = []  # per collection: the sentences, by what they miss
     for name in known:
         if not only or name in only:
             with Engine.open(start.path, collection=name, settings=start.settings, create=False) as engine:
@@ -293,7 +293,7 @@ def mcp(
         raise DriverMissing(f"an MCP server needs {error.name}; pip install 'clew[mcp]'") from error
 
     start = resolve_invocation(ctx)
-    with open_engine(ctx) as engine:  # a wrong path is told, not made
+    with open_engine(ctx) as engine:  # a wrong path is an error, and creates nothing
         make_local_server(engine, collection=start.collection, read_only=read_only).run("stdio")
 
 

@@ -1,6 +1,6 @@
-"""The paths that answer, alone or in a chat that is kept, and that judge answers: ask, sessions, check, feedback.
+"""The paths that answer (alone or in a stored chat) and that judge answers: ask, sessions, check, feedback.
 
-Chats are kept with the collection and quote it, so they need the right to write; who may only read sends the
+Chats are stored with the collection and quote it, so they need the right to write; who may only read sends the
 conversation along, as `history`.
 """
 
@@ -40,10 +40,10 @@ Question = q.Ask | q.Chat
 
 
 class Conversation:
-    """A question with all that it is answered with: alone, or as the next one of a chat that is kept."""
+    """A question with the arguments of its answer, alone or as the next turn of a stored chat."""
 
     def __init__(self, engine: Engine, asked: Question, *, agent: bool) -> None:
-        """Check what is wrong with the question, before a stream begins that could only break off."""
+        """Check the question before a stream begins, which could only break off."""
         self.engine = engine
         self.question = asked.question
         self.chat = engine.chat(asked.session) if isinstance(asked, q.Chat) else None
@@ -62,7 +62,7 @@ class Conversation:
         return made
 
     def stream(self) -> EventStream:
-        """Yield the events of the answer; whoever reads them keeps the last."""
+        """Return the events of the answer; the reader calls `keep` with the last one."""
         made: EventStream = getattr(self.engine, f"{self._verb}_stream")(**self._list_arguments())
         return made
 
@@ -107,13 +107,13 @@ async def _stream_answer(caller: Caller, asked: Conversation) -> AsyncIterator[s
 
 
 def check(engine: Engine, asked: q.Check) -> dict[str, Any]:
-    """Check whether all citations stand, and each of them."""
+    """Check each citation, and whether all of them stand."""
     checked = call_verb(engine, asked)
     return {"stands": all(each.standing == "stands" for each in checked), "citations": checked}
 
 
 async def add_feedback(caller: Caller, build: Build[q.Feedback]) -> Response:
-    """Keep what was said of an answer, also of who may only read, unless the server is read-only."""
+    """Store feedback on an answer, also from read-only keys, unless the server is read-only."""
     if caller.server.config.read_only:
         raise NotAllowed("this server is read-only and keeps no feedback; send it to one that is not")
     collection = caller.choose_collection()
@@ -147,12 +147,12 @@ def read_session(engine: Engine, asked: q.Session) -> dict[str, Any]:
 
 
 def describe_messages(engine: Engine, name: str) -> list[dict[str, str]]:
-    """Return what was said in a chat, in order."""
+    """Return the messages of a chat, in order."""
     return [{"role": each.role, "text": each.text} for each in engine.sessions.get_messages(name)]
 
 
 def drop_session(engine: Engine, asked: q.DropSession) -> dict[str, Any]:
-    """Forget a chat."""
+    """Delete a chat."""
     check_session(engine, asked.session)
     return {"dropped": engine.sessions.drop(asked.session)}
 

@@ -1,7 +1,7 @@
 """The paths of documents: upload, add, plan, list, erase; and of one document: read, chunks, links, drop.
 
-A document is named in the path, or as `id` in the query string, which takes any id: in a path one that ends in
-`/chunks` or `/links` would be taken for another request.
+A document is named in the path, or as `id` in the query string. The query string takes any id: in a path, an id that
+ends in `/chunks` or `/links` would match another route.
 """
 
 from itertools import islice
@@ -39,8 +39,9 @@ async def upload(
 ) -> Response:
     """Upload files, at most 100 at a time; their relative paths become their addresses.
 
-    A file whose address is there replaces it. They are on the disk and queued when the reply comes; `/v1/jobs/{id}`
-    tells how far they are, and which of them failed. A file is named by `filename`, as in `filename=notes/page.md`.
+    A file replaces the document of the same address. When the reply comes, the files are on disk and queued;
+    `/v1/jobs/{id}` reports the progress and the failures. `filename` is the path of a file, as in
+    `filename=notes/page.md`.
     """
     caller.access.check_write()
     collection, server = caller.choose_collection(), caller.server
@@ -64,12 +65,12 @@ async def add(caller: Caller, build: Build[q.Add]) -> Response:
 
 
 async def plan(caller: Caller, build: Build[q.Plan]) -> Response:
-    """Plan, on an empty collection where there is none."""
+    """Plan; a missing collection counts as empty."""
     return reply_json(await caller.plan(lambda engine: call_verb(engine, build(engine))))
 
 
 async def list_documents(caller: Caller, build: Build[q.List], *, limit: int, cursor: str | None) -> Response:
-    """Return a part of the list."""
+    """Return one page of the list."""
 
     def call(engine: Engine) -> dict[str, Any]:
         asked = build(engine)
@@ -83,7 +84,7 @@ async def list_documents(caller: Caller, build: Build[q.List], *, limit: int, cu
 
 
 async def list_chunks(caller: Caller, build: Build[q.Chunks], *, limit: int, cursor: str | None) -> Response:
-    """Return a part of the chunks."""
+    """Return one page of the chunks."""
 
     def call(engine: Engine) -> dict[str, Any]:
         found = engine.opened.store.chunks(resolve_document(engine.opened, build(engine).document))
@@ -94,12 +95,12 @@ async def list_chunks(caller: Caller, build: Build[q.Chunks], *, limit: int, cur
 
 
 def cut_part(name: str, found: list[Any], start: int, limit: int) -> dict[str, Any]:
-    """Cut one part of a list, of which one more row was looked for; return its rows and the cursor of the next part."""
+    """Return the rows of a page and the next cursor; `found` has one row more if there is a next page."""
     return {name: found[:limit], "cursor": str(start + limit) if len(found) > limit else None}
 
 
 async def drop(caller: Caller, build: Build[q.Drop], *, dry_run: bool) -> Response:
-    """Remove one document, or with `pattern` all that a name stands for."""
+    """Remove one document, or with `pattern` all documents that a name matches."""
 
     def call(engine: Engine) -> dict[str, Any]:
         records = find_records(engine.opened, build(engine))
@@ -111,7 +112,7 @@ async def drop(caller: Caller, build: Build[q.Drop], *, dry_run: bool) -> Respon
 
 
 def find_records(opened: Opened, asked: q.Drop) -> list[DocumentRecord]:
-    """Find the records of what is to be removed; NotFound where a folder or pattern is given and not said to be one."""
+    """Find the records to remove; raise NotFound for a folder or pattern without `pattern`."""
     records = find_named_records(opened, [asked.document])
     if not asked.pattern:
         try:
@@ -125,7 +126,7 @@ def find_records(opened: Opened, asked: q.Drop) -> list[DocumentRecord]:
 
 
 async def refuse_drop() -> Response:
-    """Refuse to drop chunks and links, which are no documents: the path of a document would take them for one."""
+    """Refuse to drop chunks and links, which the path of a document would match."""
     raise HTTPException(405, headers={"allow": "GET"})
 
 

@@ -1,6 +1,6 @@
-"""The paths of evaluations: the runs that are kept, one of them, a new one as a job, and questions for one.
+"""The paths of evaluations: list the runs, read one, queue one, make questions.
 
-A run names documents of the whole collection and how they were found, so all of it needs the right to write, which a
+A run names documents of the whole collection and how they were found, so every path needs the right to write, which a
 key with a filter never has.
 """
 
@@ -23,7 +23,7 @@ router = APIRouter(tags=["evaluations"], responses=document_replies(404, 409))
 
 
 def read(engine: Engine, asked: q.ReadRun) -> dict[str, Any]:
-    """Return one evaluation; where it lies is nobody's business here."""
+    """Return one evaluation, without the path of its file."""
     return {**evaluation_to_json(score_run(read_run(engine, asked.run))), "file": None}
 
 

@@ -23,7 +23,7 @@ Follow = Annotated[bool, Query(description="Send the job as server-sent events u
 
 
 async def list_jobs(caller: Caller, _: Build[q.Jobs]) -> Response:
-    """List the jobs, by the names that were sent."""
+    """List the jobs, with files by the names that were sent."""
     found = await caller.call(lambda engine: engine.jobs(), write=True)
     return reply_json({"jobs": [job_to_reply(each, caller.server.places) for each in found]})
 
@@ -60,7 +60,7 @@ async def collections(caller: Caller, _: Build[q.Collections]) -> Response:
 
 
 async def drop_collection(caller: Caller, build: Build[q.DropCollection]) -> Response:
-    """Remove a collection, which need not be one that can be opened."""
+    """Remove a collection, even one that cannot be opened."""
     name = build(None).name  # type: ignore[arg-type]  # a name needs no engine
     caller.access.check_write()
     chosen = caller.access.choose_collection(name, name)
@@ -69,7 +69,7 @@ async def drop_collection(caller: Caller, build: Build[q.DropCollection]) -> Res
 
 
 async def status(caller: Caller, _: Build[q.Status]) -> Response:
-    """Return the counts of a collection, as far as the key sees it; where the store is, is not told."""
+    """Return the counts of a collection, as far as the key sees it, without the address of the store."""
     start = caller.server.start
 
     def call(engine: Engine) -> dict[str, Any]:
@@ -99,5 +99,5 @@ serve(router, q.Job, show_job, own={"follow": (Follow, False)}, streams=True)
 serve(router, q.CancelJob, show_job)
 serve(router, q.Collections, collections)
 serve(router, q.DropCollection, drop_collection)
-serve(router, q.Doctor, write=True, pool="answers")  # which sees every row
+serve(router, q.Doctor, write=True, pool="answers")  # it sees every row
 serve(router, q.Status, status)

@@ -16,7 +16,7 @@ router = APIRouter(tags=["conversations"], responses=document_replies(404, 409))
 
 
 def run_style_verb(engine: Engine, asked: q.Profile | q.StylePrompt) -> Any:
-    """Return a style; too few messages to tell it is no fault of the request, but of what is stored."""
+    """Return a style; too few messages raise NotPossible, since the request itself is valid."""
     try:
         found = call_verb(engine, asked)
     except SettingsError as error:

@@ -1,7 +1,7 @@
 """The paths that OpenAI's clients know: chat completions, embeddings, models.
 
-A model is a collection: `clew` is the one that the request or the key names, `clew:NAME` that of the name. The
-conversation is the query; what the answer cites comes back beside it, as `sources`.
+A model is a collection: `clew` is the collection that the request or the key names, `clew:NAME` the one of that name.
+The conversation is the query; the citations come back beside the answer, as `sources`.
 """
 
 import base64
@@ -33,7 +33,7 @@ Flag = Annotated[bool, Strict()]
 
 
 class OpenBody(BaseModel):
-    """A body that may have fields we do not know: each version of the clients has more."""
+    """A body that may have unknown fields: each version of the clients adds some."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -66,7 +66,7 @@ class ChatMessage(OpenBody):
 
 
 class StreamOptions(OpenBody):
-    """What a stream ends with."""
+    """The options for the end of a stream."""
 
     include_usage: Flag = False
 
@@ -148,7 +148,7 @@ def _document(schema: dict[str, Any], *, streams: bool = False) -> dict[int | st
 
 @router.post("/chat/completions", responses=_document(CHAT_REPLY, streams=True))
 async def chat_completions(body: ChatBody, caller: Calling) -> Response:
-    """Answer the last message of the user by the collection; what was said before is its context."""
+    """Answer the last message of the user from the collection; earlier messages are its context."""
     caller.collection = choose_model_collection(body.model, caller)
     question, history = split_conversation(body)
     engine = await caller.call(lambda engine: engine, pool=caller.server.answers)
@@ -170,7 +170,7 @@ async def chat_completions(body: ChatBody, caller: Calling) -> Response:
 
 @router.post("/embeddings", responses=_document(EMBEDDINGS_REPLY))
 async def embeddings(body: EmbeddingsBody, caller: Calling) -> Response:
-    """Embed texts with the embedder of the collection; it sees nothing of the collection itself."""
+    """Embed texts with the embedder of the collection, without access to the collection itself."""
     texts = [body.input] if isinstance(body.input, str) else body.input
     role: Literal["query", "passage"] = body.input_type
 
@@ -195,7 +195,7 @@ async def embeddings(body: EmbeddingsBody, caller: Calling) -> Response:
 
 @router.get("/models", responses=_document(MODELS_REPLY))
 async def models(caller: Calling) -> Response:
-    """List the collections that the key opens, as models to chat with, and the embedders of them."""
+    """List the collections that the key opens, as models to chat with, and their embedders."""
     return reply_json({"object": "list", "data": [_model_to_json(name) for name in await _list_models(caller)]})
 
 
@@ -228,7 +228,7 @@ def choose_model_collection(model: str, caller: Caller) -> str | None:
 
 
 def split_conversation(body: ChatBody) -> tuple[str, list[Message]]:
-    """Split a conversation into the last message of the user, and what users and assistants said before it."""
+    """Split a conversation into its last user message, and the user and assistant messages before it."""
     said = [each for each in body.messages if each.role in ("user", "assistant") and each.read_text().strip()]
     last = max((place for place, each in enumerate(said) if each.role == "user"), default=None)
     if last is None:
@@ -237,19 +237,19 @@ def split_conversation(body: ChatBody) -> tuple[str, list[Message]]:
 
 
 def sources_to_json(answer: Answer) -> dict[str, Any]:
-    """Return what an answer cites, and how sure it is, beside OpenAI's own fields."""
+    """Return the citations and confidence of an answer, beside OpenAI's own fields."""
     shown = to_json(answer_to_json(answer, trace=Trace("ask")))
     kept = ("found", "confidence", "reason", "fault", "parts", "sentences")
     return {"sources": shown["citations"], "clew": {name: shown[name] for name in kept}}
 
 
 def finish_of(answer: Answer) -> str:
-    """Return OpenAI's word for how an answer ended: `length` where it is incomplete, whatever the fault."""
+    """Return OpenAI's finish reason: `length` for an incomplete answer, whatever its fault, else `stop`."""
     return "length" if answer.fault else "stop"
 
 
 def usage_to_json(answer: Answer, engine: Engine) -> dict[str, int]:
-    """Return the tokens of the language model; without one, those of the question, the passages and the answer."""
+    """Return the tokens of the language model; without one, the tokens of question, passages and answer."""
     prompt, completion = answer.usage.input_tokens, answer.usage.output_tokens
     if not answer.usage.calls:
         asked, completion = engine.opened.embedder.count([answer.question, answer.text])

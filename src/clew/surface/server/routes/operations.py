@@ -1,4 +1,4 @@
-"""The paths for who runs the server: health, readiness, counters, and the page of the interface."""
+"""The paths for operators: health, readiness, metrics, and the page of the API."""
 
 from importlib.metadata import version
 from importlib.resources import files
@@ -27,7 +27,7 @@ async def health() -> Response:
 
 @router.get("/ready", responses={200: {"model": HealthReply}, 503: {"model": ErrorReply}})
 async def ready(request: Request) -> Response:
-    """Return whether the store and the keys can be read; a collection that nobody has filled yet is no fault."""
+    """Return whether the store and the keys can be read; a missing collection is no fault."""
     server: Server = request.app.state.server
 
     def check() -> None:
@@ -44,7 +44,7 @@ async def ready(request: Request) -> Response:
 
 @router.get("/metrics", responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}})
 async def metrics(request: Request) -> Response:
-    """Return counters, as Prometheus reads them."""
+    """Return metrics in the format of Prometheus."""
     server: Server = request.app.state.server
     return Response(server.metrics.render(), media_type="text/plain; version=0.0.4")
 
@@ -53,7 +53,7 @@ _PAGE = {"/docs": "html", "/docs/page.js": "javascript", "/docs/page.css": "css"
 
 
 async def read_page(request: Request) -> Response:
-    """Return a file of the page of the interface, which loads nothing from elsewhere."""
+    """Return a file of the API page, which loads nothing from elsewhere."""
     suffix = request.url.path.rpartition(".")[2] if "." in request.url.path else "html"
     content = files("clew.surface.server").joinpath("static", f"docs.{suffix}").read_bytes()
     return Response(content, media_type=f"text/{_PAGE[request.url.path]}", headers=_POLICY)

@@ -14,7 +14,7 @@ from clew.surface.to_json import context_to_json, hits_to_json
 from clew.surface.verbs import call_verb, search_with_reason
 
 router = APIRouter(tags=["search"], responses=document_replies(404))
-# Everything, and yet a part: such an engine answers for the collection alone, not for the files of this machine.
+# Admits everything, yet is a filter: with a filter, an engine looks at the collection, not at files of this machine.
 COLLECTION_ONLY = Filter(any_of=(Filter(),))
 
 
@@ -31,7 +31,7 @@ def make_context(engine: Engine, asked: q.Context, *, settings: Settings | None 
 
 
 def explain_missing(engine: Engine, asked: q.WhyNot, *, settings: Settings | None = None) -> Any:
-    """Explain why a document was not found; nothing is told of the files of this machine."""
+    """Explain why a document was not found, without a look at the files of this machine."""
     return call_verb(engine.within(COLLECTION_ONLY), asked, settings=settings)
 
 

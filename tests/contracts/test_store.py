@@ -333,7 +333,22 @@ def test_what_is_not_there_is_not_found(make_store: MakeStore) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["o'brien", 'say "hi"', "%", "_", "naïve ☕ 日本語", "a;b--", "a\nb\tc", "\\x", "[1]", " ", "C:\\dir", "\x1f"],
+    [
+        "o'brien",
+        'say "hi"',
+        "%",
+        "_",
+        "naïve ☕ 日本語",
+        "a;b--",
+        "a\nb\tc",
+        "\\x",
+        "[1]",
+        " ",
+        "C:\\dir",
+        "\x1f",
+        "Plain",
+        "plain ",
+    ],
 )
 def test_odd_ids_name_only_themselves(make_store: MakeStore, name: str) -> None:
     store = make_store()

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 from clew import Document, Engine
 from clew.core.errors import DriverFailed, DriverMissing, NotFound, SettingsError, StoreMismatch
 from clew.core.settings import EmbedderConfig, Settings
+from clew.core.types import Matrix
 from clew.drivers import make_embedder
 from clew.drivers.embed import hub as hub_module
 from clew.drivers.embed.onnx import make_bge_small
@@ -208,6 +211,38 @@ def test_a_model_run_by_sentence_transformers() -> None:
     assert asked @ keys > asked @ lunch + 0.1
     long = model.embed(["the cat " * 400], role="passage")[0]
     assert abs(float(long @ long) - 1) < 1e-5
+
+
+def test_each_window_of_a_long_text_is_read_with_its_prefix_to_its_end(
+    tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    class Transformer:
+        max_seq_length = 48
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def tokenizer(self, texts: list[str], **_: object) -> dict[str, list[list[tuple[int, int]]]]:
+            return {"offset_mapping": [[found.span() for found in re.finditer(r"\S+", text)] for text in texts]}
+
+        def encode(self, texts: list[str], **_: object) -> Matrix:
+            seen.extend(texts)
+            return np.ones((len(texts), 4), np.float32)
+
+    off = SimpleNamespace(is_available=lambda: False)
+    torch = SimpleNamespace(cuda=off, backends=SimpleNamespace(mps=off))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Transformer))
+    (tmp_path / "config_sentence_transformers.json").write_bytes(files["config_sentence_transformers.json"])
+    model = hub_module.SentenceEmbedder(tmp_path, name="hf:team/torch")
+    seen.clear()
+    model.embed([" ".join(f"word{number}" for number in range(200))], role="query")
+    assert len(seen) > 1
+    assert "word199" in seen[-1]
+    assert all(text.startswith("Represent") for text in seen)
+    assert max(len(text.split()) for text in seen) <= Transformer.max_seq_length - hub_module.SPECIAL
 
 
 def make_note() -> Document:

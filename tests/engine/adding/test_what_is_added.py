@@ -282,6 +282,9 @@ def test_half_of_a_character_fails_its_own_document_alone(store: str, tmp_path: 
         report = engine.add_documents([Document("a", "Oil."), Document("b", "Half \ud800."), Document("c", "Pin.")])
         assert (report.added, [each.source for each in report.failed]) == (("a", "c"), ["b"])
         assert "unpaired surrogate" in report.failed[0].reason
+        given = [Document("d", "Rope."), Document("\ud800", "Half."), Document("e\0", "Nul."), Document("f", "Sail.")]
+        report = engine.add_documents(given)
+        assert (report.added, len(report.failed)) == (("d", "f"), 2)
 
 
 # -- sync

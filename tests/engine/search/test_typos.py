@@ -26,6 +26,7 @@ def engine() -> Engine:
         ("Cantene", "canteen", "lunch"),
         ("timmetabel", "timetable", "trains"),
         ("harborr statoin?", "harbour station?", "trains"),
+        ("Signng in Signngton", "signing in Signngton", "keys"),
     ],
 )
 def test_misspelt_words_find_what_was_meant(engine: Engine, asked: str, meant: str, found: str) -> None:
@@ -72,3 +73,12 @@ def test_a_word_of_hidden_pages_is_never_offered(engine: Engine) -> None:
         with record() as trace:
             asked.search("quillfeathr", k=1)
         assert (trace.find_note("did_you_mean") is None) == (asked is not engine)
+
+
+def test_a_word_that_the_embedder_knows_is_no_slip_of_another() -> None:
+    with Engine.open(":memory:", embedder="wordllama") as engine:
+        engine.add_documents([Document("leak", "A water leak in the inner yard."), Document("keys", "Key rotation.")])
+        for asked, meant in (("weather", None), ("watter", "water"), ("pizza dinner", None), ("innner", "inner")):
+            with record() as trace:
+                engine.search(asked)
+            assert trace.find_note("did_you_mean") == meant, asked

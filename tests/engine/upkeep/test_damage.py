@@ -6,7 +6,7 @@ import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from clew import ClewError, CollectionDamaged, Engine, Message, Settings
+from clew import ClewError, CollectionDamaged, Engine, Filter, Message, Settings
 from clew.core.types import Document
 from tests.soak import choose_runs
 
@@ -77,6 +77,22 @@ def probe(root: Path, settings: Settings) -> list[Any]:
         return seen
 
 
+def examine(root: Path, settings: Settings) -> None:
+    """Runs what meets damaged rows: a list within a filter, an examination and a repair."""
+    with (
+        suppress(ClewError),
+        Engine.open(root, embedder="hashed:32", settings=settings, create=False) as engine,
+    ):
+        for call in (
+            lambda: list(engine.within(Filter(channels={"ops"})).list()),
+            lambda: list(engine.list()),
+            lambda: engine.doctor(full=True),
+            lambda: engine.doctor(repair=True),
+        ):
+            with suppress(ClewError):
+                call()
+
+
 def damage(rng: random.Random, file: Path) -> str:
     """Damages a file in one way or another; which."""
     data = bytearray(file.read_bytes())
@@ -86,7 +102,8 @@ def damage(rng: random.Random, file: Path) -> str:
         for _ in range(rng.randint(1, 6)):
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     elif kind == "zero":
-        data[at : at + 4096] = bytes(min(4096, len(data) - at))
+        size = rng.choice((512, 4096))
+        data[at : at + size] = bytes(min(size, len(data) - at))
     elif kind == "truncate":
         del data[at:]
     else:
@@ -130,6 +147,7 @@ def test_no_damage_is_silent_or_raises_anything_but_an_error_of_clew(place: Path
             outcomes["same"] += 1
         except ClewError:
             outcomes["error"] += 1
+        examine(root / "copy", settings)
         shutil.rmtree(root / "copy")
     sys.stdout.write(f"\ndamages, {root.name}: {dict(outcomes)}, 0 silent, 0 bare tracebacks\n")
     assert outcomes["error"]

@@ -233,6 +233,19 @@ def _fail(*_: object, **__: object) -> Matrix:
     raise DriverFailed("the model is away")
 
 
+def test_an_index_that_a_kill_left_unfinished_is_a_warning(tmp_path: Path) -> None:
+    settings = Settings(store=StoreConfig(exact_below=0))
+    with Engine.open(tmp_path, embedder="hashed:64", settings=settings) as engine:
+        engine.add_documents(make_pages(3))
+    (tmp_path / "default" / "index" / "shard-0123456789ab").mkdir(parents=True)
+    with Engine.open(tmp_path, embedder="hashed:64", settings=settings) as engine:
+        (found,) = find(engine, "orphans")
+        assert (found.severity, found.remedy) == ("warning", "rebuild")
+        assert engine.doctor().is_sound
+        assert engine.doctor(repair=True).defects[0].is_repaired
+        assert engine.doctor().defects == ()
+
+
 def test_a_collection_without_calibration_is_named_and_calibrated(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder="hashed:64")
     engine.add_documents(make_pages(110))

@@ -135,7 +135,7 @@ def test_the_order_of_day_and_month(tmp_path: Path) -> None:
     assert read_dates("01/02/24, 09:00") == ["02-01"]
     whole = open_export(tmp_path / "WhatsApp Chat with Ann.txt", "whatsapp")
     list_channels(whole)
-    assert whole.notes == {UTC_ASSUMED: 1, ORDER_ASSUMED: 1}
+    assert whole.notes == {UTC_ASSUMED: 1, ORDER_ASSUMED.format("day first"): 1}
     # A date that fits no calendar is kept without a time.
     (first, second) = read_chat(tmp_path, "30/01/2024, 09:00 - Ann: a\n31/02/2024, 09:00 - Ann: b\n")
     assert (first.text, second.text, second.at) == ("a", "b", None)

@@ -71,6 +71,11 @@ a     b
     assert found.title == "Guide"
 
 
+def test_what_a_page_shows_of_a_role_is_its_text() -> None:
+    text = "`fields.Email <vault.fields.Email>` and `the site <https://vault.example>`_ of `Ada <ada>`_."
+    assert read_page(text).text == "fields.Email and the site (https://vault.example) of Ada (ada)."
+
+
 def test_deep_nesting_is_read_to_the_end() -> None:
     text = "\n".join("   " * depth + ".. note::\n" for depth in range(300)) + "\n" + "   " * 300 + "The last words."
     assert "The last words." in read_page(text).text

@@ -82,6 +82,8 @@ def test_an_error_of_a_kind_of_ours_has_the_code_of_that_kind() -> None:
         (("add",), "missing argument"),
         (("serach", "x"), "no such command"),
         (("search", "x", "--nope"), "no such option"),
+        (("ask", "x", "--embeder", "hashed"), "no such option: --embeder; did you mean --embedder?"),
+        (("search", "x", "--chanel", "ops"), "no such option: --chanel; did you mean --channel?"),
         (("search", "x", "-k", "five"), "invalid value for '-k'"),
         (("search", "x", "y"), "got unexpected extra argument"),
         (("search", "x", "--path"), "option '--path' requires an argument"),

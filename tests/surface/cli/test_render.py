@@ -78,6 +78,7 @@ def test_lines_come_at_the_start_now_and_then_and_at_the_end() -> None:
         now = float(second)
         watch(Progress("reading", second, 11, "files"))
     watch(Progress("reading", 11, 11, "files"))
+    watch(Progress("embedding", 0, None, "chunks"))  # says nothing yet
     watch(Progress("embedding", 1, None, "chunks"))
     assert written == [
         "reading: 0 of 11 files", "reading: 5 of 11 files", "reading: 10 of 11 files", "reading: 11 of 11 files",

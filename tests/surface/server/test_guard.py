@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from clew import Engine, Filter, SettingsError, StoreConfig
 from clew.surface.cli.app import app
 from clew.surface.server.errors import RateExceeded
-from clew.surface.server.guard import HostRules, RateLimit, is_loopback, split_host
+from clew.surface.server.guard import RateLimit
+from clew.surface.server.hosts import HostRules, is_loopback, split_host
 from clew.surface.server.keys import Keys
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation

@@ -1,9 +1,9 @@
-"""Embedding models of the Hugging Face hub, or in a folder laid out like a repository there.
+"""Embedding models of the Hugging Face hub, or in a folder with the layout of a hub repository.
 
-`hf:NAME` is the newest revision, `hf:NAME@REVISION` a branch, tag or commit. Either is pinned: the name of the embedder
-holds the commit, so a collection never gets vectors of another one. A commit never changes, so it is fetched once and
-then read from the cache of `huggingface_hub`, without a network; the weights must have the hash that the hub named for
-them. A repository with an ONNX file is run by onnxruntime, another by sentence-transformers if installed.
+`hf:NAME` is the newest revision, `hf:NAME@REVISION` a branch, tag or commit. Both are pinned: the name of the embedder
+contains the commit, so a collection never mixes vectors of two commits. A commit never changes, so it is downloaded
+once, checked against the hub's hashes, and then read offline from the cache of `huggingface_hub`. A repository with an
+ONNX file runs in onnxruntime, any other in sentence-transformers, if installed.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ from clew.drivers.onnx import DEFAULT_MAX_TOKENS
 from clew.drivers.tokenizer import replace_surrogates
 from clew.drivers.windows import join_windows, split_windows
 
-# The first of these that a repository has; any other ONNX file only if there is no doubt which.
+# The preferred files, best first; any other ONNX file is used only if it is the only one.
 ONNX_FILES = ("onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx", "onnx/model_int8.onnx")
 CONFIGS = ("*.json", "*/config.json", "*.txt", "*.model")
 WEIGHTS = ("*.safetensors", "*.bin")
 LOCAL = ("/", ".", "~")  # a folder's path begins with one of these
-TIMEOUT = 20.0  # seconds for an answer of the hub
+TIMEOUT = 20.0  # seconds for a response of the hub
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 OVERLAP = 32  # tokens that two windows of a long text share
 SPECIAL = 4  # tokens that a model may add around a text
-BATCH = 32  # texts of like length; the library sorts them
+BATCH = 32  # texts of similar length; the library sorts them
 
 
 def make_hub_embedder(config: EmbedderConfig) -> Embedder:
@@ -55,7 +55,7 @@ def make_hub_embedder(config: EmbedderConfig) -> Embedder:
 
 
 def choose_onnx_file(files: Iterable[str]) -> str | None:
-    """Choose the ONNX file of a repository; None if there is none, or one of several might be meant."""
+    """Choose the ONNX file of a repository; None if there is none, or several unknown ones."""
     found = [file for file in files if file.endswith(".onnx")]
     named = next((file for file in ONNX_FILES if file in found), None)
     return named or (found[0] if len(found) == 1 else None)
@@ -73,8 +73,8 @@ def _open_model(folder: Path, *, name: str, config: EmbedderConfig) -> Embedder:
 
 
 def _find_snapshot(repository: str, revision: str, *, endpoint: str | None, token: str | None) -> Path:
-    """Find the folder of a revision, named after the commit: in the cache if it is a known commit, else fetched."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is asked of the hub but the model
+    """Return the folder of a revision, named after its commit: a commit from the cache, anything else from the hub."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # send the hub nothing but requests for the model
     try:
         import huggingface_hub
     except ImportError as error:
@@ -93,7 +93,7 @@ def _find_snapshot(repository: str, revision: str, *, endpoint: str | None, toke
         raise SettingsError(f"hf:{repository} is not the name of a model on the hub ({error})") from error
     except (DriverMissing, NotFound):
         raise
-    except Exception as error:  # of several HTTP libraries, by its version
+    except Exception as error:  # from several HTTP libraries, depending on the version
         if folder := _find_cached(repository, revision or "main"):
             return folder
         raise DriverFailed(
@@ -120,7 +120,7 @@ def _fetch(hub: Any, repository: str, revision: str, *, endpoint: str | None, to
 
 
 def _find_cached(repository: str, revision: str) -> Path | None:
-    """Find the folder of a revision in the cache, if its weights are there."""
+    """Find the folder of a revision with weights in the cache, or None."""
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(repository, "config.json", revision=revision)
@@ -131,7 +131,7 @@ def _find_cached(repository: str, revision: str) -> Path | None:
 
 
 def _keep_reference(folder: Path, revision: str) -> None:
-    """Write the commit of a branch or tag beside it, as the library does, so that it is found without a network."""
+    """Write the commit of a branch or tag to the cache, as the library does, so that it is found offline."""
     if not _COMMIT.fullmatch(revision):
         file = folder.parents[1] / "refs" / revision
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def _keep_reference(folder: Path, revision: str) -> None:
 
 
 def _check_weights(folder: Path, repository: str) -> None:
-    """Raise DriverFailed if a large file differs from its hash: the cache keeps each under its SHA-256."""
+    """Raise DriverFailed if a large file differs from its hash: the cache names each such file by its SHA-256."""
     for path in sorted(folder.rglob("*")):
         blob = path.resolve()
         if not path.is_file() or not _SHA256.fullmatch(blob.name):
@@ -153,7 +153,7 @@ def _check_weights(folder: Path, repository: str) -> None:
 
 
 def _has_dense_layer(folder: Path) -> bool:
-    """Return whether a layer comes after the pooling, which is not in the ONNX file."""
+    """Return whether the model has a dense layer after the pooling, which the ONNX file lacks."""
     modules = folder / "modules.json"
     return modules.is_file() and '.Dense"' in modules.read_text("utf-8")
 
@@ -171,7 +171,7 @@ def _describe_lack(name: str, file: str | None) -> str:
 
 
 class SentenceEmbedder:
-    """A model in a folder, loaded by sentence-transformers; pooling, layers and prompts are as the folder says."""
+    """A model in a folder, loaded by sentence-transformers, with the folder's pooling, layers and prompts."""
 
     is_local = True  # `plan` may time it
     min_similarity = 0.0  # the model is unknown, so nothing is ruled out
@@ -189,7 +189,7 @@ class SentenceEmbedder:
             self._model: Any = SentenceTransformer(
                 str(folder), device=None if device != "cpu" and has_gpu else "cpu", local_files_only=True
             )
-        except Exception as error:  # of several libraries
+        except Exception as error:  # from several libraries
             raise DriverFailed(f"{name}: the files in {folder} cannot be read ({error}); fetch them again") from error
         card = read_model_card(folder, name=name)
         self._prefixes = {"query": card.query_prefix, "passage": card.passage_prefix}
@@ -201,12 +201,13 @@ class SentenceEmbedder:
         """Return one unit vector per text, in order; a text over the token limit is embedded in windows and pooled."""
         if not texts:
             return np.zeros((0, self.dim), np.float32)
+        (prefix_tokens,) = self.count([self._prefixes[role]])
         windows: list[str] = []
         weights: list[int] = []
         owners: list[int] = []
         for owner, (text, spans) in enumerate(zip(texts, self._find_tokens(texts), strict=True)):
             clean = replace_surrogates(text)
-            for part in split_windows(len(spans), self.max_tokens - SPECIAL, OVERLAP):
+            for part in split_windows(len(spans), self.max_tokens - SPECIAL - prefix_tokens, OVERLAP):
                 inside = spans[part]
                 windows.append(clean[inside[0][0] : inside[-1][1]] if len(inside) < len(spans) else clean)
                 weights.append(len(inside) or 1)
@@ -215,11 +216,11 @@ class SentenceEmbedder:
             rows = self._model.encode(
                 [self._prefixes[role] + window for window in windows],
                 batch_size=BATCH,
-                prompt="",  # the prefix is there already, whatever the folder takes as its default
+                prompt="",  # the prefix is already there; ignore the folder's default
                 convert_to_numpy=True,
                 show_progress_bar=False,
             )
-        except Exception as error:  # of several libraries
+        except Exception as error:  # from several libraries
             raise DriverFailed(f"{self.name} failed on {len(windows)} texts: {error}; try another model") from error
         return join_windows(rows, weights, owners, len(texts), source=self.name)
 
@@ -228,7 +229,7 @@ class SentenceEmbedder:
         return [len(spans) for spans in self._find_tokens(texts)]
 
     def _find_tokens(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-        """Find the characters that each token of each text stands for."""
+        """Return the character span of each token of each text."""
         if not texts:
             return []
         found = self._model.tokenizer(

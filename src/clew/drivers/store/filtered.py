@@ -1,12 +1,11 @@
-"""A collection as far as a filter admits it: the filter is a condition of everything that is read.
+"""A read-only view of a collection through a filter, which is added to every read.
 
-A chunk is seen if the filter admits it, a document if one of its chunks is, or if it has none and is admitted itself.
-Nothing can be changed.
+A chunk is visible if the filter admits it. A document is visible if one of its chunks is, or if it has no chunks and
+the filter admits the document.
 
-Of a document with hidden chunks, only a part is shown: the rest of its text is blank, so that positions stay true, its
-other sections are gone, and so is what was made of the whole: its summary, a title taken from a hidden message, the
-messages before a chunk that are kept as its context, and when it was written, in place of which are the times of the
-first and the last message that are shown.
+A document with hidden chunks is redacted: hidden text is blank, so that positions stay valid, and hidden sections are
+removed. Also removed is everything derived from the whole: the summary, a title from a hidden message, the contexts of
+chunks (earlier messages), and the times of writing, which become those of the first and last visible message.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,19 +42,19 @@ BLANK = " "
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The chunks of a document that are shown, where others are not."""
+    """The visible chunks of a document that has hidden ones."""
 
-    places: Mapping[str, int]  # of each among them, by id
-    messages: tuple[str, ...]  # that they are of, by id, in order
+    places: Mapping[str, int]  # of the chunks, by id
+    messages: tuple[str, ...]  # ids of their messages, in order
     chars: int
-    text: str  # of the first
-    created: str | None = None  # the times of the first and the last
-    updated: str | None = None
+    text: str  # of the first chunk
+    created: str | None = None  # the time of the first chunk
+    updated: str | None = None  # and of the last
 
 
 def make_part(doc_id: str, chunks: Sequence[Columns]) -> Part:
-    """Make what is shown of a document, by the CHUNK_COLUMNS of its admitted chunks."""
-    # The place in the whole is not shown, so it need not be added up.
+    """Make the visible part of a document from the CHUNK_COLUMNS of its admitted chunks."""
+    # Skip computing places in the whole document: they are not shown.
     ordered = [made.parse_chunk(each, doc_id, 0, (0, 0)) for each in sorted(chunks, key=made.order_of)]
     messages = (chunk.meta.get("message") for chunk in ordered)
     return Part(
@@ -69,8 +68,8 @@ def make_part(doc_id: str, chunks: Sequence[Columns]) -> Part:
 
 
 def redact_record(columns: Columns, part: Part) -> Columns:
-    """Redact the RECORD of a document of which a part is shown: without its summary, with a title from that part."""
-    record = made.parse_record(columns)  # before it is another than the one that was written
+    """Redact the RECORD of a partly visible document: remove the summary, take the title from the visible part."""
+    record = made.parse_record(columns)  # check the checksum before changing the record
     shown: Row = dict.fromkeys(("hash", "stamp", "summary", "summary_by"), "")
     if record.kind == THREAD_KIND:
         channel = str(record.meta.get("channel", ""))
@@ -82,17 +81,17 @@ def redact_record(columns: Columns, part: Part) -> Columns:
 
 
 def redact_chunk(chunk: Chunk, part: Part) -> Chunk:
-    """Redact a chunk that is shown: remove what was taken from others, as its context, or a hidden parent."""
+    """Redact a visible chunk: remove content of other chunks (its context) and references to a hidden parent."""
     hidden = () if chunk.meta.get("reply_to") in part.messages else ("reply_to", "guessed")
     meta = {key: value for key, value in chunk.meta.items() if key not in hidden}
     return replace(chunk, index=part.places[chunk.id], total=len(part.places), context="", meta=meta)
 
 
 def redact_document(document: Document, record: DocumentRecord, chunks: Sequence[Chunk]) -> Document:
-    """Redact a document: its text is blank outside the chunks and messages that are shown, and its record as shown."""
+    """Redact a document: blank its text outside visible chunks and messages, and use the redacted record."""
     messages = frozenset(str(chunk.meta["message"]) for chunk in chunks if "message" in chunk.meta)
     spans = [(chunk.start, chunk.end) for chunk in chunks]
-    kept, sections = dict[int | None, int](), list[Section]()  # the new position of each section that is shown
+    kept, sections = dict[int | None, int](), list[Section]()  # the new position of each visible section
     for position, section in enumerate(document.sections):
         if section.id in messages if messages else _overlaps(section, spans):
             kept[position] = len(sections)
@@ -129,19 +128,19 @@ def _overlaps(section: Section, spans: Iterable[tuple[int, int]]) -> bool:
     return any(section.start < end and start < section.end for start, end in spans)
 
 
-MAX_KNOWN = 10_000  # documents of which is kept what is shown of them
-COLUMNS = frozenset((*made.RECORD, *made.CHUNK_COLUMNS, "channel"))  # that may be read
-HIDDEN = Part({}, (), 0, "")  # of a document of which nothing is seen
-Parts = dict[int, Part | None]  # by the number of the document; None: all of it is shown
+MAX_KNOWN = 10_000  # documents whose visible parts are cached
+COLUMNS = frozenset((*made.RECORD, *made.CHUNK_COLUMNS, "channel"))  # the readable columns
+HIDDEN = Part({}, (), 0, "")  # of an invisible document
+Parts = dict[int, Part | None]  # by row number of the document; None: fully visible
 
 
 def refuse(*_: object, **__: object) -> Never:
-    """Refuse a change, or a copy of what is not admitted."""
+    """Raise SettingsError for an operation on the whole collection."""
     raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
 
 
 class FilteredBackend:
-    """A backend that reads what a filter admits; see `Backend`. Its index is the whole one, to be given the filter."""
+    """A backend that reads only what a filter admits; see `Backend`. Its index is unfiltered: pass it the filter."""
 
     remedy_unreadable: Remedy = ""
 
@@ -149,7 +148,7 @@ class FilteredBackend:
         self._whole, self._where = whole, where
         self.place, self.dim, self.index, self.head = whole.place, whole.dim, whole.index, whole.head
         self.splits = facets.splits_documents(where)
-        self._known: tuple[Head | None, Parts] = (None, {})  # as of a state; never changed, only replaced
+        self._known: tuple[Head | None, Parts] = (None, {})  # with the head; never changed, only replaced
 
     @cached_property
     def of_chunks(self) -> tuple[facets.Condition, ...]:
@@ -163,22 +162,22 @@ class FilteredBackend:
 
     @contextmanager
     def read(self, since: Head | None = None) -> Iterator["FilteredSnapshot"]:
-        """Return one state for several reads."""
+        """Open a snapshot for several reads."""
         with self._whole.read(since) as snapshot:
             yield FilteredSnapshot(snapshot, self)
 
     def get_known(self, head: Head) -> Parts:
-        """Return what is shown of documents in a state, as far as it was read."""
+        """Return the cached visible parts of documents as of a head."""
         state, known = self._known
         return known if state == head else {}
 
     def keep(self, head: Head, parts: Parts) -> None:
-        """Keep what is shown of documents for the next read of the same state."""
+        """Cache the visible parts of documents for the next read of the same state."""
         known = self.get_known(head)
         self._known = head, {**known, **parts} if len(known) < MAX_KNOWN else parts
 
     def describe(self) -> tuple[str, int]:
-        """Return the kind of the index; the size is not told."""
+        """Return the kind of the index, and 0 in place of the size."""
         return self._whole.describe()[0], 0
 
     def flush(self, *, with_graph: bool = True) -> None:
@@ -192,18 +191,18 @@ class FilteredBackend:
 
 
 class FilteredSnapshot:
-    """A state of a collection with a filter added to every `find`; `whole` is the state without it."""
+    """A snapshot with a filter added to every `find`; `whole` is the unfiltered snapshot."""
 
     def __init__(self, whole: Snapshot, backend: FilteredBackend) -> None:
         self.whole, self._backend = whole, backend
 
     @property
     def head(self) -> Head:
-        """What is said of the whole collection."""
+        """The head of the whole collection."""
         return self.whole.head
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """Find columns of documents as they are shown, and of chunks as they are stored; refuse all others."""
+        """Find redacted columns of documents and stored columns of chunks; refuse other kinds and columns."""
         if wanted.kind not in (CHUNK, DOCUMENT) or not COLUMNS.issuperset(columns):
             refuse()
         if wanted.kind == DOCUMENT:
@@ -219,19 +218,21 @@ class FilteredSnapshot:
             return self.find_stored(_add_conditions(every, self._backend.of_documents), columns)[: wanted.limit]
         rows = self.find_stored(every, made.RECORD)
         parts = self.find_parts(row[made.ROW] for row in rows)
+        if lost := next((row for row in rows if row[made.ROW] not in parts), None):
+            raise checksums.damaged_error(f"the document {lost[0]!r}")
         seen = ((row, part) for row in rows if (part := parts[row[made.ROW]]) is not HIDDEN)
         shown = [row if part is None else redact_record(row, part) for row, part in seen][: wanted.limit]
         places = [made.RECORD.index(name) for name in columns]
         return [tuple([row[place] for place in places]) for row in shown]
 
     def find_stored(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """Find documents as they are stored; where the filter names some, only those, else also hidden ones."""
+        """Find unredacted documents, only those that the filter names, if it names any; else even hidden ones."""
         named = named_documents(self._backend.of_chunks)
         own = () if named is None else (("id", "in", named),)
         return self.whole.find(replace(wanted, where=(*wanted.where, *own)), columns)
 
     def find_parts(self, documents: Iterable[int]) -> Parts:
-        """Find what is shown of documents, by number; read where it is not known. Empty if the filter splits none."""
+        """Find the visible parts of documents by row number, reading uncached ones; empty if the filter splits none."""
         if not self._backend.splits:
             return {}
         numbers, known = set(documents), self._backend.get_known(self.head)
@@ -248,6 +249,8 @@ class FilteredSnapshot:
             batch = take_batch(left)
             chunks = self.whole.find(select(CHUNK, self._backend.of_chunks, doc=batch), made.CHUNK_COLUMNS)
             for number, own in made.group_by(1, chunks).items():
+                if number not in unknown:
+                    raise checksums.damaged_error(f"a chunk of the document in row {number}")
                 doc_id, count = unknown[number]
                 fresh[number] = None if len(own) == count else make_part(doc_id, own)
             left = left[len(batch) :]
@@ -255,11 +258,11 @@ class FilteredSnapshot:
         return parts | fresh
 
     def shows_part(self, document: int) -> bool:
-        """Return whether chunks of a document that was found here are hidden."""
+        """Return whether a document found in this snapshot has hidden chunks."""
         return self.find_parts([document]).get(document) is not None
 
     def redact_chunks(self, rows: Sequence[Columns], chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Redact chunks that were found here, by their CHUNK_COLUMNS, as they are shown."""
+        """Redact chunks found in this snapshot; `rows` are their CHUNK_COLUMNS."""
         parts = self.find_parts(row[1] for row in rows)
         if not parts:
             return list(chunks)

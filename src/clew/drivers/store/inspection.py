@@ -1,8 +1,8 @@
-"""What `doctor` asks of a store, and its repair: decided once, over the rows of any backend.
+"""The inspection and repair of a store for `doctor`, over the rows of any backend.
 
-A row that is not as written is told by its checksum, rows that do not fit together by comparing them. What is derived
-is made again. Of a document whose rows are damaged, the sound ones are kept: its record, its text or messages, and
-where these are damaged, what its chunks say. A backend adds what only it can know: its file, its indexes, its tables.
+Checksums reveal corrupt rows, comparisons reveal inconsistent ones. A repair rebuilds derived data. For a document with
+damaged rows it keeps the sound ones: its record, its text or messages, and where these are damaged, the text of its
+chunks. Each backend adds checks of its own files, indexes and tables.
 """
 
 import random
@@ -42,19 +42,19 @@ from clew.drivers.store.checksums import ADVICE, UNCHECKED
 from clew.drivers.store.read import read_chunks_by_id, read_stored_documents
 from clew.drivers.store.rows import MAX_COUNT, facets_to_json
 
-BATCH = 32  # documents that are read at once; one by one where one of them is damaged
-MAX_ROWS = 20_000  # chunks whose documents are counted at once
-MAX_PLACED = 2000  # chunks of a thread that are read as a search does: each adds up what stands before it
-MAX_STAGED = 1000  # staged vectors whose length is computed
-ATTEMPTS = 10  # to look at what others change meanwhile
-UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError, AttributeError)  # by damage, and by nothing else
-RECOVERED, SHOWN = "recovered-", 60  # the id of a document whose record is gone, and characters of it that are told
+BATCH = 32  # documents per read; if one of them is damaged, each is read alone
+MAX_ROWS = 20_000  # chunks whose documents are counted together
+MAX_PLACED = 2000  # chunks of a thread that are read as in a search, which adds up the sizes before each
+MAX_STAGED = 1000  # staged vectors whose length is checked
+ATTEMPTS = 10  # to inspect something that others keep changing
+UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError, AttributeError)  # raised only by damaged data
+RECOVERED, SHOWN = "recovered-", 60  # the id prefix of documents without a record, and characters of text to quote
 _PARTS = {PIECE: ("doc", "text"), BLOCK: ("doc",), CHUNK: ("doc", "length", "pending")}
 T = TypeVar("T")
 
 
 def inspect_collection(backend: Backend, *, max_chunks: int | None = None) -> Inspection:
-    """Find what is wrong with the tables, each document and the index, and how much was checked."""
+    """Find defects of the tables, the documents and the index, and count the checked items."""
     try:
         with backend.read() as snapshot:
             counted = count_rows(rows := Transaction(snapshot))
@@ -63,7 +63,7 @@ def inspect_collection(backend: Backend, *, max_chunks: int | None = None) -> In
         chosen = _sample(listed, max_chunks)
         ids, is_sample = tuple(row["id"] for row in chosen), len(chosen) < len(listed)
         defects += [*backend.inspect(is_quick=is_sample), *_inspect_documents(backend, ids)]
-    except CollectionDamaged as error:  # what cannot be read cannot be looked at further
+    except CollectionDamaged as error:  # unreadable: no further checks are possible
         return Inspection((Defect("truth", str(error).partition("; ")[0], "", backend.remedy_unreadable),))
     checked = {"documents": len(chosen), "chunks": sum(_to_int(row["chunks"]) for row in chosen)}
     names = {row["id"]: str(row["uri"] or row["title"]) for row in listed if row["uri"] or row["title"]}
@@ -71,14 +71,14 @@ def inspect_collection(backend: Backend, *, max_chunks: int | None = None) -> In
 
 
 def repair_collection(backend: Backend, defects: Sequence[Defect]) -> None:
-    """Keep what is sound of damaged documents, delete what belongs to nothing, and add up the counts again."""
+    """Keep the sound parts of damaged documents, delete orphan rows, and recount."""
     wrong = (each.document for each in defects if each.remedy in ("rechunk", "keep", "remove") and each.document)
     ids = list(dict.fromkeys(wrong))
 
     def mend(tx: Transaction) -> None:
-        """Decide by what is stored now: another process may have written a document anew since it was found damaged.
+        """Repair the current state: another process may have replaced a document since the inspection.
 
-        Documents that are not whole are replaced by what is sound of them, without chunks; those without a text go.
+        Replace incomplete documents by their sound parts, without chunks; drop those without text.
         """
         counted = count_rows(tx)
         tx.number_from(counted.last)
@@ -105,9 +105,9 @@ def repair_collection(backend: Backend, defects: Sequence[Defect]) -> None:
 
 @dataclass
 class Counted:
-    """What the rows of a collection add up to: documents by number, counts, and rows of no document (`strays`).
+    """A recount of the rows of a collection: documents by number, counts, and rows without a document (`strays`).
 
-    lost: Documents whose record is gone, by number, as far as their rows are sound.
+    lost: Documents without a record, by number, salvaged from their sound rows.
     """
 
     documents: dict[Any, Row]
@@ -119,7 +119,7 @@ class Counted:
 
 
 def count_rows(rows: Transaction) -> Counted:
-    """Add up the rows, those of some documents at a time."""
+    """Recount the rows, some documents at a time."""
     documents = {row["row"]: row for row in rows.find(Select(DOCUMENT), ("id", "uri", "title", "chunks", "chars"))}
     counts = {"documents": len(documents), "chunks": 0, "length": 0, "pending": 0}
     counted, numbers = Counted(documents, counts, max(documents, default=0)), set(documents)
@@ -127,7 +127,7 @@ def count_rows(rows: Transaction) -> Counted:
         parts = {kind: rows.find(Select(kind, where), columns) for kind, columns in _PARTS.items()}
         own, chars = parts[CHUNK], Counter[Any]()
         for piece in parts[PIECE]:
-            chars[piece["doc"]] += len(piece["text"])
+            chars[piece["doc"]] += len(piece["text"] or "")  # none where it is damaged
         chunks = Counter(row["doc"] for row in own)
         counts["chunks"] += len(own)
         counts["length"] += sum(_to_int(row["length"]) for row in own)
@@ -155,7 +155,7 @@ def _is_as_written(record: Row) -> bool:
 def _split_documents(
     documents: Mapping[int, Row],
 ) -> Iterator[tuple[Sequence[int], tuple[tuple[str, Operator, int], ...]]]:
-    """Yield numbers of documents that have about so many chunks together, and the condition of rows between them."""
+    """Yield batches of documents (numbers) with about MAX_ROWS chunks, and the condition for the rows of each batch."""
     batch, size, after = list[int](), 0, tuple[tuple[str, Operator, int], ...]()
     for doc in sorted(documents):
         if size > MAX_ROWS:
@@ -167,11 +167,11 @@ def _split_documents(
 
 
 def _to_int(value: Any) -> int:
-    return value if isinstance(value, int) else 0  # damage may leave a text
+    return value if isinstance(value, int) else 0  # a damaged number may be a text
 
 
 def _inspect_rows(rows: Transaction, counted: Counted) -> Iterator[Defect]:
-    """Yield what is wrong with the counts, with rows of no document, and with staged vectors."""
+    """Yield the defects of counts, orphan rows and staged vectors."""
     head = rows.head
     for name, real in counted.counts.items():
         if (stored := getattr(head, name)) != real:
@@ -199,7 +199,7 @@ def _inspect_rows(rows: Transaction, counted: Counted) -> Iterator[Defect]:
 
 
 def _find_wrong_staged(rows: Transaction, limit: int | None = None) -> list[Row]:
-    """Find staged vectors that are damaged, or not as wide as their model; all where that is in use, or none is."""
+    """Find staged vectors that are damaged or of a wrong dimension; all if the staged model is missing or active."""
     found, model = rows.find(replace(select(STAGED), limit=limit), ()), rows.head.staged
     if model is None or model.embedder == rows.head.embedder:
         return found
@@ -217,7 +217,7 @@ def _find_wrong_staged(rows: Transaction, limit: int | None = None) -> list[Row]
 
 
 def _sample(listed: Sequence[Row], max_chunks: int | None) -> Sequence[Row]:
-    """Sample documents, all or random ones that have about so many chunks together: others every day."""
+    """Return all documents, or a random sample with about `max_chunks` chunks."""
     if max_chunks is None or sum(_to_int(row["chunks"]) for row in listed) <= max_chunks:
         return listed
     chosen, total = list[Row](), 0
@@ -244,7 +244,7 @@ def _inspect_documents(backend: Backend, ids: Sequence[str]) -> Iterator[Defect]
 
 
 def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[], Iterable[Defect]]) -> list[Defect]:
-    """Inspect, and inspect again what looks wrong only because it is being changed meanwhile."""
+    """Inspect, and repeat while the collection changes: a concurrent change may look like a defect."""
     for _ in range(ATTEMPTS):
         before = get_change()
         found = list(inspect())
@@ -254,7 +254,7 @@ def inspect_while_unchanged(get_change: Callable[[], int], inspect: Callable[[],
 
 
 def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
-    """Yield what is wrong with one document, which may not be readable."""
+    """Yield the defects of one document, which may be unreadable."""
     try:
         found = list(read_stored_documents(backend, [doc_id]))
     except UNREADABLE as error:
@@ -270,7 +270,7 @@ def _inspect_alone(backend: Backend, doc_id: str) -> Iterator[Defect]:
 
 
 def read_facets(backend: Backend, doc_ids: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read what filters see, by id: facets of documents, and if they are pending; facets, time, channel of chunks."""
+    """Read the filterable columns by id: facets and `pending` of documents; facets, time and channel of chunks."""
     with backend.read() as snapshot:
         wholes = snapshot.find(select(DOCUMENT, id=set(doc_ids)), ("row", "id", "facets", "pending"))
         parts = snapshot.find(select(CHUNK, doc=[row for row, *_ in wholes]), ("id", "facets", "seconds", "channel"))
@@ -306,7 +306,7 @@ def _are_places_right(backend: Backend, chunks: Sequence[Chunk]) -> bool:
 
 
 def inspect_stored(stored: StoredDocument, *, is_pending: bool = False) -> Iterator[Defect]:
-    """Yield what is wrong with a document whose rows are as written; the vector of its summary may be pending."""
+    """Yield the defects of a document with correct checksums; `is_pending`: its summary needs no vector yet."""
     document, chunks, sections = stored.document, stored.chunks, stored.document.sections
     name, summary = f"the document {document.id!r}", stored.summary_vector
     misplaced = sum(chunk.text != document.text[chunk.start : chunk.end] for chunk in chunks)
@@ -346,31 +346,31 @@ def _are_sections_in_order(document: Document) -> bool:
 
 
 def _are_terms_right(terms: PackedTerms) -> bool:
-    """Return whether the hashes of a chunk's terms rise, each with a count, and its length is the sum of these.
+    """Return whether a chunk's terms are sorted by hash, each with a count, and its length is their sum.
 
-    The length is above the sum where a count stands for more than fits.
+    The length may exceed the sum if a count is capped at MAX_COUNT.
     """
     hashes, counts = terms.hashes, terms.counts
     if len(hashes) != len(counts) or not counts.all() or not (hashes[:-1] < hashes[1:]).all():
-        return False  # compared, as a difference of two may not fit 64 bits
+        return False  # compare, since a difference may overflow 64 bits
     total = int(counts.sum(dtype=np.int64))
     return terms.length == total or (terms.length > total and int(counts.max(initial=0)) == MAX_COUNT)
 
 
 def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> int:
-    """Count the vectors that are not of unit length, of those that are made."""
+    """Count the vectors that are not of unit length, ignoring pending ones."""
     vectors = vectors[~np.isnan(vectors).all(axis=1)]
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     return int((~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)).sum())
 
 
-# -- what is sound of a document
+# -- salvaging a document
 
 
 def salvage(rows: Transaction, row: Row) -> tuple[Document | None, Remedy]:
-    """Salvage the document that the sound rows make; its remedy: `rechunk` where it is whole, else `keep` or `remove`.
+    """Rebuild a document from its sound rows; the remedy is `rechunk` if it is complete, else `keep` or `remove`.
 
-    row: Its record, whether or not it is as written.
+    row: Its record, perhaps damaged.
     """
     doc, columns = [row["row"]], [row.get(name) for name in made.RECORD]
     stored = rows.find(replace(select(PIECE, doc=doc), order="n"), made.PIECE_COLUMNS)
@@ -401,7 +401,7 @@ def _read_or_none(read: Callable[[], T]) -> T | None:
 
 
 def _make_record(row: Row, chunks: Sequence[Row], sections: Sequence[Section], kind: str) -> DocumentRecord:
-    """Make a record of what is certain: labels are not, so that only who has no filter sees the document."""
+    """Make a record from certain values. Labels are uncertain, so the set is empty: only unfiltered reads show it."""
     title = next((section.label for section in sections if section.label), "")
     channel = next((meta["channel"] for each in chunks if "channel" in (meta := made.parse_meta(each["meta"]))), "")
     uri = row["uri"] if row["id"] == make_document_id(str(row["uri"])) else ""
@@ -409,7 +409,7 @@ def _make_record(row: Row, chunks: Sequence[Row], sections: Sequence[Section], k
 
 
 def _join_page(stored: Sequence[Row], pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
-    """Join the text and sections of a page; its text alone, as its chunks say it, where a piece is damaged or gone."""
+    """Join the text and sections of a page; if a piece is damaged or gone, only the text, from the chunks."""
     text = "".join(each["text"] for each in pieces)
     if len(pieces) < len(stored) or len(text) < max((each["stop"] for each in chunks), default=0):
         return _join_chunks(chunks, "".join(str(each["text"]) for each in stored)) or text, ()
@@ -418,7 +418,7 @@ def _join_page(stored: Sequence[Row], pieces: Sequence[Row], chunks: Sequence[Ro
 
 
 def _join_messages(pieces: Sequence[Row], chunks: Sequence[Row]) -> tuple[str, tuple[Section, ...]]:
-    """Join the text and sections of the messages whose piece is sound, or a chunk of theirs."""
+    """Join the text and sections of the messages that have a sound piece or chunk."""
     said = {each["n"]: made.piece_columns(each) for each in pieces if _has_one_section(each)}
     for n in {each["piece"] for each in chunks} - said.keys():
         own = [each for each in chunks if each["piece"] == n]
@@ -438,7 +438,7 @@ def _has_one_section(piece: Row) -> bool:
 
 
 def _join_chunks(chunks: Sequence[Row], damaged: str = "") -> str:
-    """Join what chunks say, each at its place; around them the white space of a damaged text, else line ends."""
+    """Join the text of chunks at their places; fill gaps with white space of the damaged text, else line ends."""
     text = ""
     for each in chunks:
         before = damaged[len(text) : each["start"]]

@@ -1,4 +1,4 @@
-"""Reads of documents, threads, chunks and vectors from a state of a collection, as they were put."""
+"""Reads of documents, threads, chunks and vectors from a snapshot, as they were put."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -35,14 +35,14 @@ from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.filtered import FilteredSnapshot, redact_document
 from clew.drivers.store.rows import DOCUMENT_PAGE, take_batch
 
-MAX_PART = 512  # messages of a part of a thread; where an edit needs more, the whole is read at once
-_PLACED = ("row", "id", "chars", "chunks")  # of a document whose chunks are placed
+MAX_PART = 512  # messages of a part of a thread; if an edit needs more, the whole thread is read
+_PLACED = ("row", "id", "chars", "chunks")  # the columns of a document for placing its chunks
 Documents = Mapping[int, tuple[str, int, int]]  # id, characters and chunks of documents, by row
-Before = Mapping[tuple[int, int], tuple[int, int]]  # of a message, by document and number: characters and chunks
+Before = Mapping[tuple[int, int], tuple[int, int]]  # characters and chunks before a message, by (document, number)
 
 
 def find_document(snapshot: Snapshot, doc_id: str, columns: Sequence[str]) -> Columns:
-    """Find columns of a document; NotFound if it is not there."""
+    """Find columns of a document; NotFound if there is no such document."""
     found = snapshot.find(select(DOCUMENT, id=(doc_id,)), columns)
     if not found:
         raise not_found_error(doc_id)
@@ -50,7 +50,7 @@ def find_document(snapshot: Snapshot, doc_id: str, columns: Sequence[str]) -> Co
 
 
 def find_pieces(snapshot: Snapshot, docs: Collection[int]) -> list[Columns]:
-    """Find the pieces of documents, those of each in order; CollectionDamaged where a text is in place of a number."""
+    """Find the pieces of documents, sorted by number; CollectionDamaged if a number is corrupt."""
     found = snapshot.find(select(PIECE, doc=docs), made.PIECE_COLUMNS)
     try:
         return sorted(found, key=itemgetter(0))
@@ -59,7 +59,7 @@ def find_pieces(snapshot: Snapshot, docs: Collection[int]) -> list[Columns]:
 
 
 def read_document(snapshot: Snapshot, doc_id: str) -> Document:
-    """Read the document with its text, or NotFound."""
+    """Read a document with its text, or raise NotFound."""
     columns = find_document(snapshot, doc_id, made.RECORD)
     number = columns[made.ROW]
     if isinstance(snapshot, FilteredSnapshot):
@@ -77,11 +77,11 @@ def list_records(snapshot: Snapshot, where: Filter = EVERYTHING) -> Iterator[Doc
     columns = {} if named is None else {"id": named}
     is_by_id = named is not None and all(len(each.groups) == 1 for each in alternatives)
     found = snapshot.find(select(DOCUMENT, None if is_by_id else alternatives, **columns), made.RECORD)
-    return iter([made.parse_record(each) for each in sorted(found, key=itemgetter(2, 0))])  # by uri and id
+    return iter(sorted(map(made.parse_record, found), key=attrgetter("uri", "id")))  # a damaged one cannot be sorted
 
 
 def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Documents) -> Before:
-    """Add up what stands before each message that chunks are of; without those that what is stored cannot prove."""
+    """Compute the characters and chunks before each message of some chunks; omit messages with inconsistent sizes."""
     pieces = {(each[1], each[2]) for each in chunks if each[2] is not None}
     if not pieces:
         return {}
@@ -102,9 +102,9 @@ def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Docu
     return before
 
 
-@lru_cache(256)  # hits are often of the same threads
+@lru_cache(256)  # hits often come from the same threads
 def _add_up_sizes(sizes: str) -> dict[int, tuple[int, int]]:
-    """Add up what stands before each message of a block, in the block."""
+    """Compute the characters and chunks before each message, within its block."""
     chars, chunks, before = 0, 0, dict[int, tuple[int, int]]()
     for n, more_chars, more_chunks in json.loads(sizes):
         before[n] = chars, chunks
@@ -113,7 +113,7 @@ def _add_up_sizes(sizes: str) -> dict[int, tuple[int, int]]:
 
 
 def _add_up_blocks(blocks: Iterable[Columns], documents: Documents) -> dict[tuple[int, int], tuple[int, int]]:
-    """Add up what stands before each block, of the threads whose blocks add up to the whole."""
+    """Compute the characters and chunks before each block; omit threads whose blocks do not add up to the whole."""
     starts: dict[tuple[int, int], tuple[int, int]] = {}
     for doc, own in made.group_by(0, blocks).items():
         chars, chunks, found = 0, 0, dict[tuple[int, int], tuple[int, int]]()
@@ -131,7 +131,7 @@ def _find_documents(snapshot: Snapshot, chunks: Iterable[Columns]) -> Documents:
 
 
 def parse_chunks(snapshot: Snapshot, chunks: Sequence[Columns], documents: Documents | None = None) -> list[Chunk]:
-    """Parse chunks from CHUNK_COLUMNS."""
+    """Parse chunks from CHUNK_COLUMNS, with their places in the documents."""
     if isinstance(snapshot, FilteredSnapshot):
         return snapshot.redact_chunks(chunks, parse_chunks(snapshot.whole, chunks))
     of = _find_documents(snapshot, chunks) if documents is None else documents
@@ -139,12 +139,12 @@ def parse_chunks(snapshot: Snapshot, chunks: Sequence[Columns], documents: Docum
         before = add_up_before(snapshot, chunks, of)
         parse = made.parse_chunk
         return [parse(each, of[each[1]][0], of[each[1]][2], before.get((each[1], each[2]))) for each in chunks]
-    except (KeyError, TypeError, ValueError) as error:  # of no document, or a text in place of a number
+    except (KeyError, TypeError, ValueError) as error:  # no document, or a corrupt number
         raise checksums.damaged_error("the place of a chunk that was found") from error
 
 
 def read_document_chunks(snapshot: Snapshot, doc_id: str) -> list[Chunk]:
-    """Read the chunks of a document in order, or NotFound."""
+    """Read the chunks of a document in order, or raise NotFound."""
     number, found_id, chars, count, stored = find_document(snapshot, doc_id, (*_PLACED, "sum"))
     found = snapshot.find(select(CHUNK, doc=(number,)), made.CHUNK_COLUMNS)
     chunks = parse_chunks(snapshot, sorted(found, key=made.order_of), {number: (found_id, chars, count)})
@@ -153,7 +153,7 @@ def read_document_chunks(snapshot: Snapshot, doc_id: str) -> list[Chunk]:
 
 
 def _check_numbers(doc_id: str, chunks: Sequence[Chunk], count: int, stored: Any) -> None:
-    """Raise CollectionDamaged unless there are so many chunks, in order; with the checksum, labels may hide some."""
+    """Raise CollectionDamaged unless the chunks are numbered up to `count`; a COMPARED document may hide some."""
     places, is_part = [chunk.index for chunk in chunks], stored == checksums.COMPARED
     known = sorted(set(places)) if is_part else list(range(len(places)))
     if places != known or not (is_part or len(places) == count):
@@ -163,7 +163,7 @@ def _check_numbers(doc_id: str, chunks: Sequence[Chunk], count: int, stored: Any
 def read_chunks_by_id(
     snapshot: Snapshot, chunk_ids: Sequence[str], alternatives: Sequence[Condition] | None = None
 ) -> dict[str, Chunk]:
-    """Read those of the chunks that exist, and that a filter admits if there is one, by id."""
+    """Read the existing chunks among the ids that the filter, if any, admits; return them by id."""
     wanted = set(chunk_ids)
     found = snapshot.find(select(CHUNK, alternatives, id=wanted), made.CHUNK_COLUMNS)
     chunks = parse_chunks(snapshot, found)
@@ -173,7 +173,7 @@ def read_chunks_by_id(
 
 
 def read_latest_chunks(snapshot: Snapshot, channel: str, k: int) -> list[Chunk]:
-    """Read the k chunks of a channel that were added last, the last one at the end."""
+    """Read the k chunks last added to a channel, the newest last."""
     if k < 1:
         return []
     wanted = replace(select(CHUNK, channel=[channel]), order="-row", limit=k)
@@ -181,7 +181,7 @@ def read_latest_chunks(snapshot: Snapshot, channel: str, k: int) -> list[Chunk]:
 
 
 def list_channels(snapshot: Snapshot) -> list[str]:
-    """List the channels that have chunks, by name: each is looked up after the one before it."""
+    """List the channels that have chunks, sorted; each is an index lookup for the next name after the previous one."""
     if isinstance(snapshot, FilteredSnapshot):
         wanted = (replace(select(CHUNK, channel=[name]), limit=1) for name in list_channels(snapshot.whole))
         return [name for each in wanted for (name,) in snapshot.find(each, ("channel",))]
@@ -197,7 +197,7 @@ def list_channels(snapshot: Snapshot) -> list[str]:
 
 
 def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
-    """Read the chunks in these rows that still exist, with their documents' records; the scores are left at 0."""
+    """Read the chunks in these rows that still exist, with their documents' records, as hits with a score of 0."""
     found = snapshot.find(select(CHUNK, row=numbers), made.CHUNK_COLUMNS)
     wanted = select(DOCUMENT, row={doc for _, doc, *_ in found})
     documents = {columns[made.ROW]: columns for columns in snapshot.find(wanted, made.RECORD)}
@@ -207,7 +207,7 @@ def read_hits(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, Hit]:
 
 
 def read_thread_places(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, ThreadPlace]:
-    """Return where the messages in these rows are that still exist."""
+    """Return the positions of the messages in these rows that still exist."""
     found = dict[int, ThreadPlace]()
     for row, doc, piece, idx, meta, text in snapshot.find(
         select(CHUNK, row=numbers), ("row", "doc", "piece", "idx", "meta", "text")
@@ -222,13 +222,13 @@ def read_thread_places(snapshot: Snapshot, numbers: Sequence[int]) -> dict[int, 
 
 
 def read_vectors_by_chunk_id(snapshot: Snapshot, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-    """Read the vectors of those of the chunks that exist and have one."""
+    """Read the vectors of the existing chunks among the ids; omit pending ones."""
     found = snapshot.find(select(CHUNK, id=set(chunk_ids)), ("id", "vector"))
     return {chunk_id: vector for chunk_id, vector in found if vector is not None}
 
 
 def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-    """Read all documents, or those named, in the order they were added; one batch is in memory at a time."""
+    """Yield all documents, or those named, in the order they were added, holding one batch in memory."""
     named = () if doc_ids is None else (("id", "in", set(doc_ids)),)
     after = 0
     while True:
@@ -238,7 +238,7 @@ def read_stored_documents(backend: Backend, doc_ids: Sequence[str] | None = None
             batch = list(_read_document_batch(snapshot, numbers))
         if not numbers:
             return
-        if numbers[0] <= after:  # a backend that gives the same rows again would be read for ever
+        if numbers[0] <= after:  # a backend that returns the same rows again would cause an endless loop
             raise checksums.damaged_error("the table of the documents")
         after = numbers[-1]
         yield from batch
@@ -255,7 +255,7 @@ def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator
         own = chunks.get(number, [])
         shown = tuple(islice(parsed, len(own)))
         _check_numbers(columns[0], shown, placed[number][2], columns[-1])
-        vectors = np.full((len(own), snapshot.head.dim), np.nan, np.float32)  # nan: still to be made
+        vectors = np.full((len(own), snapshot.head.dim), np.nan, np.float32)  # nan: pending
         for place, row in enumerate(own):
             if row[-1] is not None:
                 vectors[place] = row[-1]
@@ -269,7 +269,7 @@ def _read_document_batch(snapshot: Snapshot, numbers: Sequence[int]) -> Iterator
 
 
 def scan_chunks(backend: Backend, where: Filter = EVERYTHING) -> Iterator[Chunk]:
-    """Yield every chunk that a filter admits by document id and index, in pages of one state each.
+    """Yield every chunk that a filter admits, by document id and index, reading one snapshot per page.
 
     A chunk that exists throughout comes exactly once.
     """
@@ -283,14 +283,14 @@ def scan_chunks(backend: Backend, where: Filter = EVERYTHING) -> Iterator[Chunk]
             after = page[0].doc_id
             yield from _scan_document(backend, alternatives, after)
             continue
-        if not is_last:  # its last document may go on after the page: the next page begins with it
+        if not is_last:  # its last document may continue after the page: start the next page with it
             page = [chunk for chunk in page if chunk.doc_id != page[-1].doc_id]
         yield from page
         after = page[-1].doc_id if page else None
 
 
 def _scan_document(backend: Backend, alternatives: Sequence[Condition], doc_id: str) -> Iterator[Chunk]:
-    """Yield the chunks of a document that alone exceeds a batch: its ids are read at once, the chunks in batches."""
+    """Yield the chunks of a document with more than one batch: read all ids first, then the chunks in batches."""
     with backend.read() as snapshot:
         found = snapshot.find(select(DOCUMENT, id=[doc_id]), ("row",))
         wanted = select(CHUNK, alternatives, doc=[row for (row,) in found])
@@ -303,7 +303,7 @@ def _scan_document(backend: Backend, alternatives: Sequence[Condition], doc_id: 
 
 
 def _read_chunk_page(backend: Backend, alternatives: Sequence[Condition], after: str | None, limit: int) -> list[Chunk]:
-    """Read the first `limit` chunks of the documents after one (None: of all), by document id and index."""
+    """Read the first `limit` chunks of the documents after the id `after` (None: of all), by document id and index."""
     named = named_documents(alternatives)
     conditions: tuple[Any, ...] = () if named is None else (("id", "in", named),)
     page: list[Chunk] = []
@@ -322,7 +322,7 @@ def _read_chunk_page(backend: Backend, alternatives: Sequence[Condition], after:
 
 
 def _list_blocks(snapshot: Snapshot, columns: Columns) -> list[int]:
-    """List the blocks of a thread by its RECORD; none of a document that has no messages."""
+    """List the blocks of a thread from its RECORD; empty for a document without messages."""
     found = snapshot.find(select(BLOCK, doc=[columns[made.ROW]]), ("block", "chars"))
     if found and sum(chars for _, chars in found) != columns[made.RECORD.index("chars")]:
         raise checksums.damaged_error(f"the places in the document {columns[0]!r}")
@@ -330,9 +330,9 @@ def _list_blocks(snapshot: Snapshot, columns: Columns) -> list[int]:
 
 
 def _open_view(snapshot: Snapshot, columns: Columns, blocks: Sequence[int]) -> tuple[ThreadView, dict[int, Columns]]:
-    """Open the view of a thread by its RECORD, and the PIECE_COLUMNS that it has read, by number.
+    """Open the view of a thread from its RECORD; also return the dict of PIECE_COLUMNS read so far, by number.
 
-    A piece is compared with its checksum when its message is asked for.
+    The checksum of a piece is checked when its message is requested.
     """
     record, doc, pieces = made.parse_record(columns), columns[made.ROW], dict[int, Columns]()
 
@@ -351,7 +351,7 @@ def _open_view(snapshot: Snapshot, columns: Columns, blocks: Sequence[int]) -> t
 
 
 def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
-    """Read the named messages of a thread and all that an edit of them needs, or NotFound."""
+    """Read the named messages of a thread, and the messages needed to edit them, or raise NotFound."""
     found = find_document(snapshot, doc_id, (*made.RECORD, "revision"))
     columns, revision = found[:-1], found[-1]
     view, pieces = _open_view(snapshot, columns, _list_blocks(snapshot, columns) or [0])
@@ -361,7 +361,7 @@ def read_thread_part(snapshot: Snapshot, doc_id: str, message_ids: Sequence[str]
 
 
 def _choose_places(view: ThreadView, ids: Sequence[str], reach: int) -> set[int]:
-    """Choose the places of the messages that `Store.thread_part` gives."""
+    """Choose the places of the messages for `Store.thread_part`."""
     near = 2 * reach
     view.load(ids)
     named = {place for place in map(view.places.get, ids) if place is not None}
@@ -376,7 +376,7 @@ def _choose_places(view: ThreadView, ids: Sequence[str], reach: int) -> set[int]
         view.load_near(range(start, end))
         return set(view.walk(start, 1))
     around = (place for centre in centres for place in range(centre - near - RUN, centre + near + 1))
-    view.load_near({start + 1, *range(end - (1 << BLOCK_BITS), end), *around})  # in one read, mostly with the parents
+    view.load_near({start + 1, *range(end - (1 << BLOCK_BITS), end), *around})  # one read, mostly including the parents
     chosen = {*centres, *islice(view.walk(start, 1), len(ids) + 1), *islice(view.walk(end, -1), near)}
     for centre in centres:
         chosen.update(islice(view.walk(centre, -1), near))
@@ -392,7 +392,7 @@ def _choose_places(view: ThreadView, ids: Sequence[str], reach: int) -> set[int]
 
 @contextmanager
 def read_threads(backend: Backend) -> Iterator[Callable[[str], ThreadView]]:
-    """Make a function that gives threads, or raises NotFound; all of one state, and read as far as needed."""
+    """Yield a function that opens threads, or raises NotFound: all from one snapshot, and read lazily."""
     with backend.read() as snapshot:
         yield partial(_view_thread, snapshot)
 
@@ -402,13 +402,13 @@ def _view_thread(snapshot: Snapshot, doc_id: str) -> ThreadView:
     whole = snapshot.whole if isinstance(snapshot, FilteredSnapshot) else snapshot
     is_part = isinstance(snapshot, FilteredSnapshot) and snapshot.shows_part(columns[made.ROW])
     blocks = [] if is_part else _list_blocks(whole, columns)
-    if not blocks:  # of a text that is no messages, too
+    if not blocks:  # a part of a thread, or a text without messages
         return view_document(read_document(snapshot, doc_id))
     return _open_view(whole, columns, blocks)[0]
 
 
 def find_waiting_messages(snapshot: Snapshot, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
-    """Find the messages of a channel that answer those, which were not stored when they came, by the id of those."""
+    """Find the messages of a channel that wait for these ids as their parents, by parent id."""
     found = snapshot.find(select(PIECE, awaits=set(message_ids)), ("doc", "n", "message", "awaits"))
     wanted = select(DOCUMENT, row={doc for doc, *_ in found})
     documents = {row: of for row, *of in snapshot.find(wanted, ("row", "id", "meta"))}

@@ -1,6 +1,6 @@
-"""Documents as rows, and back: a piece for each message of a thread, else one, and the chunks as entries.
+"""Conversion of documents to rows and back: one piece per message of a thread or per page, and one row per chunk.
 
-A chunk's terms are two small arrays: a word is a 64-bit hash, and two of ten million words share one with a probability
+A chunk's terms are two small arrays of 64-bit hashes and counts. Among ten million words, a collision has a probability
 of about one in 400,000.
 """
 
@@ -30,24 +30,24 @@ from clew.core.types import Chunk, Document, DocumentRecord, Matrix, Section, Ve
 from clew.drivers.store import checks, checksums
 from clew.drivers.store.backend import BLOCK, CHUNK, DOCUMENT, PIECE, Columns, Row
 
-# A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
-# anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`
-# is null and its places are those in the page.
+# A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without a complete
+# rewrite. Its place in the thread is the sum of the sizes of the blocks and messages before it. For a page, `piece` is
+# null and the place is that in the page.
 _DECODER = json.JSONDecoder()  # json.loads without its checks of the argument
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON; a set becomes a list, and what JSON cannot represent its text."""
+    """Write a value as compact JSON; sets become lists, and values that JSON cannot represent their `str`."""
     return _ENCODER.encode(value)
 
 
 def meta_to_json(meta: Meta) -> str:
-    """Write the meta as a JSON object."""
+    """Write meta as a JSON object."""
     return to_json(dict(meta)) if meta else "{}"
 
 
 def parse_meta(text: str) -> Meta:
-    """Parse the meta from a JSON object."""
+    """Parse meta from a JSON object."""
     return dict(_DECODER.decode(text)) if text != "{}" else {}
 
 
@@ -57,7 +57,7 @@ def headings_to_json(headings: Sequence[str]) -> str:
 
 
 def strings_to_json(strings: Iterable[str]) -> str:
-    """Write strings as a JSON list; the same as `to_json`, and faster."""
+    """Write strings as a JSON list, faster than `to_json`."""
     return f"[{','.join(map(encode_basestring, strings))}]"
 
 
@@ -67,12 +67,12 @@ def access_to_json(access: Set[str] | None) -> str | None:
 
 
 def parse_access(text: str | None) -> frozenset[str] | None:
-    """Parse the labels from a JSON list; None stays None."""
+    """Parse labels from a JSON list; None stays None."""
     return None if text is None else frozenset(json.loads(text))
 
 
 def times_to_text(document: Document, created: str | None) -> tuple[str, str]:
-    """Write when a document was written first and last, as ISO 8601: as it says, else kept (`created`) or now."""
+    """Return the times of a document's first and last write as ISO 8601: its own, else the stored `created` or now."""
     now = datetime.now(UTC).isoformat()
     return to_iso(document.created) or created or now, to_iso(document.updated) or now
 
@@ -112,12 +112,12 @@ def _parse_section(
 
 
 def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ...]]:
-    """Join the text and sections of a document's `rows.PIECE_COLUMNS`; CollectionDamaged if one is not as written.
+    """Join the text and sections of pieces (PIECE_COLUMNS); CollectionDamaged if one is corrupt.
 
-    A message is stored with the id of its parent and with spans of its own.
+    A message is stored with the id of its parent and with spans relative to its own text.
     """
     texts: list[str] = []
-    sections: list[list[Any]] = []  # as columns
+    sections: list[list[Any]] = []  # the fields of each
     positions: dict[str, int] = {}
     parents: dict[int, str] = {}
     at = 0
@@ -140,9 +140,12 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
 
 
 def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[int, int] | None) -> Chunk:
-    """Parse a chunk from `rows.CHUNK_COLUMNS`; CollectionDamaged if it, or its place, is not as written."""
+    """Parse a chunk from CHUNK_COLUMNS; CollectionDamaged if it or its place is corrupt.
+
+    before: The characters and chunks before its message; None if unknown.
+    """
     _, _, piece, number, start, end, headings, context, at, meta, text, chunk_id, stored = columns
-    if not checksums.matches(stored, *columns[:-1]) or start is None:  # labels hide a place that cannot be added up
+    if not checksums.matches(stored, *columns[:-1]) or start is None:  # None: a server view found no place
         raise checksums.damaged_error(f"the chunk {chunk_id!r} of the document {doc_id!r}")
     if piece is not None:
         if before is None:
@@ -155,12 +158,11 @@ def parse_chunk(columns: Sequence[Any], doc_id: str, total: int, before: tuple[i
 
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:
-    """Parse a document's record from `rows.RECORD`; CollectionDamaged if it is not as written."""
+    """Parse a document's record from the columns RECORD; CollectionDamaged if it is corrupt."""
     return DocumentRecord(*_parse_record(columns))
 
 
 def _parse_record(columns: Sequence[Any]) -> tuple[Any, ...]:
-    """Parse the fields of a record."""
     *written, stored = columns
     if not checksums.matches(stored, *written):
         raise checksums.damaged_error(f"the document {columns[0]!r}")
@@ -176,16 +178,16 @@ def _parse_record(columns: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def record_to_facets(columns: Sequence[Any]) -> str:
-    """Return the facets of a document as JSON, from `rows.RECORD` as it is; ValueError if it cannot be parsed."""
+    """Return the facets of a document as JSON, from unchecked columns RECORD; ValueError if they cannot be parsed."""
     doc_id, _, _, kind, _, _, _, _, _, meta, access, *_ = columns
     record = DocumentRecord(doc_id, kind=kind, meta=parse_meta(meta), access=parse_access(access))
     return strings_to_json(sorted(collect_facets(record)))
 
 
 def build_document(columns: Sequence[Any], pieces: Sequence[Sequence[Any]], *, is_whole: bool = True) -> Document:
-    """Build the document of `rows.RECORD` and the `rows.PIECE_COLUMNS` of its text and sections.
+    """Build a document from its columns RECORD and its pieces (PIECE_COLUMNS).
 
-    is_whole: Whether these are all its pieces; CollectionDamaged if one is missing then, or has another size.
+    is_whole: Whether these are all its pieces; CollectionDamaged if then one is missing or has another size.
     """
     doc_id, title, uri, kind, digest, stamp, chars, _, summary, meta, *others = _parse_record(columns)
     text, sections = join_pieces(doc_id, pieces)
@@ -194,7 +196,7 @@ def build_document(columns: Sequence[Any], pieces: Sequence[Sequence[Any]], *, i
     return Document(doc_id, text, sections, kind, title, uri, summary, meta, digest, stamp, *others)
 
 
-@lru_cache(4096)  # the chunks of a section have the same
+@lru_cache(4096)  # all chunks of a section share their headings
 def _parse_headings(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
@@ -220,7 +222,7 @@ class Piece(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Where a chunk is stored: its piece, and number and span counted from the start of the piece; None: of a page."""
+    """The stored place of a chunk: its piece (None for a page), and number and span relative to the piece."""
 
     piece: int | None
     number: int
@@ -247,7 +249,7 @@ def split_document(document: Document, chunks: Sequence[Chunk]) -> Split:
 def split_messages(
     document: Document, numbers: Sequence[int], positions: Iterable[int], chunks: Sequence[Chunk]
 ) -> Split:
-    """Split off messages of a thread as pieces with these numbers; return them and the places of their chunks."""
+    """Make pieces with these numbers from the messages at `positions` of a thread, and the places of the chunks."""
     starts = [section.start for section in document.sections]
     counts: dict[int, int] = {}
     places: list[Placed] = []
@@ -277,7 +279,7 @@ def split_messages(
 
 
 def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
-    """Return whether the sections are messages that cover the text, each id once, and every chunk is of one of them."""
+    """Return whether the sections are messages with distinct ids that cover the text, and no chunk spans two."""
     sections = document.sections
     if not is_thread(document) or len({section.id for section in sections}) != len(sections):
         return False
@@ -291,18 +293,18 @@ def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
 
 
 def check_revision(doc_id: str, expected: int, stored: int) -> None:
-    """Raise ConcurrentChange unless a thread has the revision that the caller has read; 0: it is not there."""
+    """Raise ConcurrentChange unless a thread still has the revision that the caller read; 0: it does not exist."""
     if expected != stored:
         raise ConcurrentChange(
             f"the thread {doc_id!r} changed since it was read; read it again and change that; nothing was stored"
         )
 
 
-MAX_COUNT = 65_535  # of one word in a chunk
+MAX_COUNT = 65_535  # of a word in a chunk
 
 
 def pack_terms(terms: Terms | PackedTerms) -> PackedTerms:
-    """Pack the terms as arrays, without words whose count is not positive; packed terms are returned as they are."""
+    """Pack terms as arrays, without words whose count is not positive; return packed terms unchanged."""
     if isinstance(terms, PackedTerms):
         return terms
     some = terms if min(terms.values(), default=1) > 0 else {word: count for word, count in terms.items() if count > 0}
@@ -315,25 +317,25 @@ def pack_terms(terms: Terms | PackedTerms) -> PackedTerms:
 
 
 def hash_terms(terms: Sequence[str]) -> Hashes:
-    """Hash each term to its number, in their order."""
+    """Hash each term to a number, in order."""
     return np.array([_HASHES[term] for term in terms], np.int64)
 
 
-FACET_SEED = 1  # of the hashes of facets, so that they differ from those of words
+FACET_SEED = 1  # makes the hashes of facets differ from those of words
 
 
 def hash_facet(facet: str) -> int:
-    """Hash a facet to its number, in an index that takes numbers."""
+    """Hash a facet to a number, for an index of numbers."""
     return _hash_word(facet, FACET_SEED)
 
 
 def _hash_word(word: str, seed: int = 0) -> int:
-    """Hash a word to a signed number, as SQLite and PostgreSQL store numbers."""
+    """Hash a word to a signed 64-bit number, as SQLite and PostgreSQL store numbers."""
     digest = xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"), seed=seed)
     return digest - (1 << 64) if digest >> 63 else digest
 
 
-_HASHES = Memo(_hash_word, max_key=64)  # most words come again
+_HASHES = Memo(_hash_word, max_key=64)  # most words recur
 
 
 _VECTOR_BITS = (1 << 24) - 1
@@ -341,19 +343,19 @@ _VECTOR_BITS = (1 << 24) - 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A chunk ready to be written. Its fingerprint changes when anything that a search sees of it does."""
+    """A chunk ready to write. Its fingerprint covers everything that a search uses."""
 
     chunk: Chunk
     seconds: float | None
     facets: str
     terms: PackedTerms
-    vector: Vector | None  # None: it is still to be made
+    vector: Vector | None  # None: pending
     fingerprint: int
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentEntries:
-    """A document ready to be written: the entries of its chunks, and the vector of its summary, if it is given."""
+    """A document ready to write: the entries of its chunks, and the vector of its summary, if given."""
 
     document: Document
     entries: Sequence[Entry]
@@ -361,7 +363,7 @@ class DocumentEntries:
 
 
 def make_new_entries(new: NewDocument | StoredDocument, dim: int) -> DocumentEntries:
-    """Make entries of a document; DriverFailed unless each vector that is given is a unit vector of this width."""
+    """Make the entries of a document; DriverFailed if a given vector is not a unit vector of this dimension."""
     vectors = checks.check_vectors(new.vectors, new.chunks, new.terms, dim)
     summary = None if new.summary_vector is None else checks.check_vector(new.summary_vector, dim)
     return DocumentEntries(new.document, make_entries(new.document, new.chunks, vectors, new.terms), summary)
@@ -370,10 +372,10 @@ def make_new_entries(new: NewDocument | StoredDocument, dim: int) -> DocumentEnt
 def make_entries(
     document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | PackedTerms]
 ) -> list[Entry]:
-    """Make entries of a document's chunks; they are in its channel: a filter by channel shows all or nothing."""
+    """Make entries of a document's chunks, all in its channel, so that a filter by channel shows all or nothing."""
     entries: list[Entry] = []
     channel = document.meta.get("channel")
-    facets_by_meta: dict[str, str] = {}  # many chunks have the same meta, hence facets
+    facets_by_meta: dict[str, str] = {}  # a cache: many chunks have the same meta, and therefore facets
     for chunk, row, chunk_terms in zip(chunks, vectors, terms, strict=True):
         if channel is not None and chunk.meta.get("channel", channel) != channel:
             chunk = replace(chunk, meta={**chunk.meta, "channel": channel})
@@ -388,13 +390,13 @@ def make_entries(
 
 
 def add_vector_to_print(fingerprint: int, vector: Vector | None) -> int:
-    """Add a vector to a fingerprint: its last bits are those of the vector, 0 if there is none."""
+    """Set the last 24 bits of a fingerprint to a hash of the vector, or to 0 if there is none."""
     own = 0 if vector is None else xxh3_64_intdigest(vector.tobytes()) & _VECTOR_BITS or 1
     return fingerprint & ~_VECTOR_BITS | own
 
 
 def is_same_print(stored: int, entry: Entry) -> bool:
-    """Return whether a search sees the same of a stored chunk; a vector still to be made counts as the one there."""
+    """Return whether a stored chunk is the same to a search; a pending vector matches any stored one."""
     ignored = _VECTOR_BITS if entry.vector is None else 0
     return stored & ~ignored == entry.fingerprint & ~ignored
 
@@ -404,16 +406,16 @@ def facets_to_json(document: Document, chunk: Chunk | None = None) -> str:
     return strings_to_json(sorted(collect_facets(document, chunk)))
 
 
-# A batch of documents that are read never ends inside one, so that one which is replaced meanwhile is read once.
-DOCUMENT_PAGE = 256  # documents whose sizes are read at once
-MAX_CHUNKS, MAX_CHARS = 2000, 8_000_000  # of a batch, unless a single document has more
+# Batches never split a document, so that a document that is replaced meanwhile is read only once.
+DOCUMENT_PAGE = 256  # documents whose sizes are read in one query
+MAX_CHUNKS, MAX_CHARS = 2000, 8_000_000  # per batch, unless a single document has more
 
 
 def take_batch(sizes: Iterable[Sequence[int]]) -> list[int]:
-    """Take the first rows of `(row, chunks, chars)` that together stay within a batch; at least one if any."""
+    """Return the rows, from the start of `(row, chunks, chars)`, that fit in a batch; at least one if there are any."""
     rows, chunks, chars = list[int](), 0, 0
     for row, more_chunks, more_chars in sizes:
-        chunks, chars = chunks + more_chunks, chars + more_chars
+        chunks, chars = chunks + (more_chunks or 0), chars + (more_chars or 0)  # none where a row is damaged
         if rows and (chunks > MAX_CHUNKS or chars > MAX_CHARS):
             break
         rows.append(row)
@@ -424,14 +426,14 @@ RECORD = (
     *("id", "title", "uri", "document_kind", "hash", "stamp", "chars", "chunks", "summary", "meta", "access"),
     *("summary_by", "created", "updated", "row", "sum"),
 )
-WHOLE = (*RECORD, "revision", "vector")  # of the row of a document that is written again
+WHOLE = (*RECORD, "revision", "vector")  # the columns for rewriting the row of a document
 PIECE_COLUMNS = (*Piece._fields, "doc", "sum")
 CHUNK_COLUMNS = (  # in the order of the checksum
     *("row", "doc", "piece", "idx", "start", "stop", "headings", "context", "at", "meta", "text", "id", "sum"),
 )
 BLOCK_COLUMNS = ("doc", "block", "chars", "chunks", "sizes", "sum")
 ROW = RECORD.index("row")
-get_place = itemgetter(*map(RECORD.index, ("id", "chars", "chunks")))  # what the chunks of a document are placed by
+get_place = itemgetter(*map(RECORD.index, ("id", "chars", "chunks")))  # for placing the chunks of a document
 piece_columns, chunk_columns = itemgetter(*PIECE_COLUMNS), itemgetter(*CHUNK_COLUMNS)
 
 
@@ -466,7 +468,7 @@ def make_document_row(
 
 
 def seal_document(row: Row) -> Row:
-    """Seal the row of a document with its facets, and the checksum of its columns."""
+    """Complete the row of a document with its facets, pending flag and checksum."""
     columns = [row[name] for name in RECORD[:-1]]
     facets = row.get("facets") or record_to_facets(columns)
     pending = 1 if row["summary"] and row["chunks"] and row["vector"] is None else None
@@ -474,14 +476,14 @@ def seal_document(row: Row) -> Row:
 
 
 def make_piece_row(piece: Piece, doc: int) -> Row:
-    """Make the row of a piece of a document; that of a message is in a block."""
+    """Make the row of a piece; a message belongs to a block."""
     block = None if piece.message is None else piece.n >> BLOCK_BITS
     columns = zip(PIECE_COLUMNS, (*piece, doc, checksums.hash_values(doc, *piece)), strict=True)
     return {"kind": PIECE, **dict(columns), "block": block}
 
 
 def make_block_row(doc: int, block: int, sizes: Sequence[tuple[int, int, int]]) -> Row:
-    """Make the row of a block: the numbers of the messages in it, and the characters and chunks of each."""
+    """Make the row of a block from (number, characters, chunks) of its messages."""
     chars, chunks, text = sum(each[1] for each in sizes), sum(each[2] for each in sizes), json.dumps(sizes)
     columns = (doc, block, chars, chunks, text, checksums.hash_values(doc, block, chars, chunks, text))
     return {"kind": BLOCK, **dict(zip(BLOCK_COLUMNS, columns, strict=True))}
@@ -519,28 +521,28 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
 
 
 def get_channel(chunk: Chunk) -> str | None:
-    """Return the channel that a chunk is looked up by."""
+    """Return the channel of a chunk, if it is a text."""
     channel = chunk.meta.get("channel")
     return channel if isinstance(channel, str) else None
 
 
 def matches_chunk(columns: Columns) -> bool:
-    """Return whether CHUNK_COLUMNS are as written and the chunk has a place, unless labels hide one to add up."""
+    """Return whether CHUNK_COLUMNS match their checksum and have a place."""
     return checksums.matches(columns[-1], *columns[:-1]) and columns[4] is not None
 
 
 def matches_piece(columns: Columns) -> bool:
-    """Return whether PIECE_COLUMNS are as written."""
+    """Return whether PIECE_COLUMNS match their checksum."""
     return checksums.matches(columns[-1], columns[-2], *columns[:-2])
 
 
 def order_of(chunk: Columns) -> tuple[int, int]:
-    """Return what the chunks of a document are ordered by: the first of their CHUNK_COLUMNS."""
+    """Return the sort key of a chunk within its document, from CHUNK_COLUMNS or their beginning."""
     return (-1 if chunk[2] is None else chunk[2], chunk[3])
 
 
 def group_by(place: int, rows: Iterable[Columns]) -> dict[int, list[Columns]]:
-    """Group rows by their column at a place."""
+    """Group rows by the column at a position."""
     grouped: dict[int, list[Columns]] = {}
     for row in rows:
         grouped.setdefault(row[place], []).append(row)

@@ -1,7 +1,7 @@
-"""The first half of the write path: sources are read and, unless they are unchanged, chunked, enriched and summarised.
+"""The first half of the write path: read sources and, unless unchanged, chunk, enrich and summarise them.
 
-Records are looked up and summaries asked for in batches. There is one result per source, in order, and no model is
-called except the one that enriches and summarises, so that this can run ahead of the embedder in a thread of its own.
+Records are looked up and summaries are requested in batches. There is one result per source, in order. The embedder is
+not called, so this can run ahead of it in another thread.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -26,15 +26,15 @@ from clew.index.walk.sources import Source
 from clew.index.walk.sync import MovedFiles, collect_vectors_by_text
 
 Read = Callable[[], Document]
-MAX_AHEAD = 1  # documents read before they are needed: one may be large
+MAX_AHEAD = 1  # documents read ahead: one may be large
 LOOKUP_BATCH = 64  # sources whose records are fetched together
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a document becomes chunks with vectors; `fingerprint` changes when any of it does.
+    """The parts that turn a document into chunks with vectors; `fingerprint` changes when any of them does.
 
-    `failed_contexts` are the ids of documents of which the enricher's model failed to write a context.
+    `failed_contexts` are the ids of documents for which the enricher's model failed to write a context.
     """
 
     chunker: Chunker
@@ -50,21 +50,22 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A source that is stored as it is; `stamp` is the new stamp of its file where only that changed."""
+    """A source that is stored already; `stamp` is the new stamp of its file if only that changed."""
 
     uri: str
     id: str = ""
     stamp: str = ""
-    size: int = 0  # of its file, in bytes
+    size: int = 0  # of the file, in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document ready to be stored: its chunks and summary, the record that it replaces, and its source.
+    """A document ready to be stored: its chunks and summary, the record it replaces, and its source.
 
-    `replaced_text` is the text of the thread that it replaces, for the check that nobody has written to it meanwhile;
-    None where nobody can. `wants_summary`: a model is still to be asked for one; `incomplete`: a model failed to write
-    its summary or contexts. `moved_vectors` are by text: those of the document that its file was before it was moved.
+    replaced_text: The text of the thread it replaces, to detect concurrent writes; None for other documents.
+    wants_summary: A model has yet to write the summary.
+    incomplete: A model failed to write the summary or contexts.
+    moved_vectors: For a moved file, the vectors of its former document, by text.
     """
 
     document: Document
@@ -79,7 +80,7 @@ class Prepared:
 
     @property
     def uri_or_id(self) -> str:
-        """Its uri, or its id if it has none."""
+        """The uri of the document, or its id if it has none."""
         return self.document.uri or self.document.id
 
 
@@ -88,26 +89,26 @@ Given = Source | SourceError | PrepareResult
 
 
 def explain_duplicate_id(source: Source) -> str:
-    """Explain why the second of two sources with one id is refused."""
+    """Explain why the second of two sources with the same id is refused."""
     if source.exported_until is not None:
         return "an export that was given before has this thread too; add the newer of the two by itself"
     return f"another with its id {source.id!r} was given before it"
 
 
 def prepare_source_again(source: Source, *, store: WritableStore, recipe: Recipe) -> PrepareResult:
-    """Prepare a source once more, now that its stored document has changed."""
+    """Prepare a source again after its stored document has changed."""
     return prepare_source(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
 
 
 def _get_stamp(source: Source, recipe: Recipe) -> str:
-    """Return the stamp that a document of this file is stored with; empty if the source is no file."""
+    """Return the stamp to store with the document of a file; empty for other sources."""
     return f"{source.stamp} {recipe.fingerprint}" if source.stamp else ""
 
 
 def has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Recipe) -> bool:
-    """Return whether the file is stored as it is and need not be read.
+    """Return whether the stored document of a file is current, so that the file need not be read.
 
-    A text without chunks is read again, to see why.
+    A text without chunks is read again, to report why.
     """
     stamp = _get_stamp(source, recipe)
     if record is None or not stamp or (record.chars and not record.chunks):
@@ -123,9 +124,10 @@ def prepare_source(
     *,
     read: Callable[[], Document] | None = None,
 ) -> PrepareResult:
-    """Read, chunk, enrich and summarise one source unless it is unchanged; `record` is its stored record.
+    """Read, chunk, enrich and summarise one source unless it is unchanged.
 
-    `read` returns its document where that is read ahead.
+    record: Its stored record.
+    read: Returns its document if that was read ahead.
     """
     if has_stored_stamp(source, record, recipe):
         return Unchanged(source.uri, size=source.size)
@@ -137,11 +139,11 @@ def prepare_source(
             return _make_failure(source, record, error.reason)
         if record is not None:
             return Unchanged(source.uri, record.id, stamp, source.size)
-        recipe.on_warning(SourceFailure(source.uri, error.reason))  # stored without a text, it is not read again
+        recipe.on_warning(SourceFailure(source.uri, error.reason))  # store it empty, so that it is not read again
         return Prepared(Document(source.id, "", (), uri=source.uri, stamp=stamp), [], source=source)
     except SourceError as error:
         return _make_failure(source, record, error.reason)
-    except DriverMissing as error:  # of its reader: other formats can still be read
+    except DriverMissing as error:  # of its reader: sources in other formats can still be read
         return _make_failure(source, record, str(error))
     except ClewError:
         raise
@@ -155,7 +157,7 @@ def prepare_source(
         prepared = replace(prepared, moved_vectors=collect_vectors_by_text(moved))
     if document.summary:
         prepared = replace(prepared, summary=Summary(document.summary, document.summary_by or CALLER))
-    if is_thread(document):  # messages have a context of their own, and a thread is summarised on demand
+    if is_thread(document):  # messages already have a context, and threads are summarised on demand
         return prepared
     try:
         prepared = _enrich(prepared, recipe)
@@ -169,7 +171,7 @@ def prepare_source(
 def _read_and_chunk(
     source: Source, record: DocumentRecord | None, store: WritableStore, recipe: Recipe, read: Callable[[], Document]
 ) -> Prepared | Unchanged:
-    """Read and chunk one source, a thread with the later messages of the stored one."""
+    """Read and chunk one source; keep later messages of a stored thread."""
     stamp, replaced_text = _get_stamp(source, recipe), None if source.exported_until is None else ""
     document = read()
     hash_ = digest(recipe.fingerprint, _fingerprint_document(document))
@@ -190,7 +192,7 @@ def _read_and_chunk(
 
 
 def _enrich(prepared: Prepared, recipe: Recipe) -> Prepared:
-    """Return a page with its chunks enriched, marked as incomplete where a model failed."""
+    """Enrich the chunks of a page; mark it as incomplete if a model failed."""
     document = prepared.document
     recipe.failed_contexts.discard(document.id)
     if recipe.enricher:
@@ -199,7 +201,7 @@ def _enrich(prepared: Prepared, recipe: Recipe) -> Prepared:
         recipe.on_warning(SourceFailure(prepared.uri_or_id, "no search finds it: it was left with no chunks"))
     if document.id not in recipe.failed_contexts:
         return prepared
-    # Neither hash nor stamp: the next `add` asks for the missing contexts.
+    # Without hash and stamp, the next `add` asks for the missing contexts again.
     marked = replace(document, hash=f"{INCOMPLETE}{recipe.fingerprint}", stamp="")
     return replace(prepared, document=marked, incomplete=True)
 
@@ -211,10 +213,7 @@ def _make_failure(source: Source, record: DocumentRecord | None, reason: str) ->
 def _start_summary(
     prepared: Prepared, summariser: Summariser | None, store: WritableStore, moved: Document | None
 ) -> Prepared:
-    """Return the document with a summary that a model made of the same text, or with an extract.
-
-    With a model, it is marked to want a summary.
-    """
+    """Reuse a summary that a model wrote for the same text; else mark it as wanted from a model, or extract one."""
     record, document = prepared.record or moved, prepared.document
     if record and record.summary and record.summary_by not in ("", EXTRACT, CALLER):
         stored = moved or store.document(record.id)
@@ -228,15 +227,12 @@ def _start_summary(
 
 
 def _lacks_summary(record: DocumentRecord, recipe: Recipe) -> bool:
-    """Return whether a stored page should have a summary and has none; one without chunks never gets any."""
+    """Return whether a stored page lacks a summary; a page without chunks never gets one."""
     return recipe.summariser is not None and record.kind != THREAD_KIND and not record.summary and record.chunks > 0
 
 
 def _date_document(document: Document, modified: datetime | None) -> Document:
-    """Return the document with a time on every section, that of its metadata or its file.
-
-    A document with a time on any section stays as it is.
-    """
+    """Set the time of every section from the metadata or the file, unless a section has a time already."""
     if any(section.at for section in document.sections):
         return document
     at = parse_updated_time(document.meta) or modified
@@ -246,7 +242,7 @@ def _date_document(document: Document, modified: datetime | None) -> Document:
 
 
 def _fingerprint_document(document: Document) -> str:
-    """Return a digest of everything in a document: text, sections, title, uri, meta and who may see it."""
+    """Return a digest of everything in a document: text, sections, title, uri, meta and access."""
     sections = [
         f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
         + ("" if s.access is None else f"\x1f{sorted(s.access)}")
@@ -260,10 +256,10 @@ def _fingerprint_document(document: Document) -> str:
 
 
 def prepare_sources(sources: Iterable[Given], *, store: WritableStore, recipe: Recipe) -> Iterator[PrepareResult]:
-    """Prepare each source for storing (see `prepare_source`): one result per source, in order.
+    """Prepare each source for storing (see `prepare_source`), with one result per source, in order.
 
-    Results of another process are passed on. A model is asked for several summaries at a time. Where the budget ends,
-    the documents without one are left out.
+    Results of another process pass through. Several summaries are requested at a time. If the budget ends, documents
+    without a summary are left out.
     """
     waiting: list[PrepareResult] = []
     try:
@@ -275,7 +271,7 @@ def prepare_sources(sources: Iterable[Given], *, store: WritableStore, recipe: R
                     batch, waiting = waiting, []
                     yield from _summarise_batch(batch, recipe)
     except CostLimit:
-        yield from _summarise_batch(waiting, recipe)  # their contexts are paid for
+        yield from _summarise_batch(waiting, recipe)  # their contexts are already paid for
         raise
     yield from _summarise_batch(waiting, recipe)
 
@@ -285,10 +281,7 @@ def _is_full(wanting: int, recipe: Recipe) -> bool:
 
 
 def _summarise_batch(batch: Sequence[PrepareResult], recipe: Recipe) -> Iterator[PrepareResult]:
-    """Yield the results with the summaries that are still wanted.
-
-    Raises CostLimit at the end if some were not paid for.
-    """
+    """Yield the results with their summaries written. Raise CostLimit at the end if the budget left some out."""
     if not any(isinstance(each, Prepared) and each.wants_summary for each in batch):
         yield from batch
         return
@@ -315,7 +308,7 @@ def _summarise_batch(batch: Sequence[PrepareResult], recipe: Recipe) -> Iterator
 
 
 def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
-    """Return the document with its summary; without one, and a warning, where the model failed."""
+    """Summarise the document; if the model fails, warn and mark it as incomplete."""
     assert recipe.summariser is not None
     try:
         summary = recipe.summariser.summarise(prepared.document)
@@ -323,6 +316,14 @@ def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
         recipe.on_warning(SourceFailure(prepared.uri_or_id, f"no summary: {error}"))
         return replace(prepared, wants_summary=False, incomplete=True)
     return replace(prepared, wants_summary=False, summary=summary)
+
+
+def explain_bad_id(id_: str) -> str:
+    """Explain why a store may be unable to hold a document with this id; "" if every store can hold it."""
+    if "\x00" in id_:
+        return "its id holds a NUL character, which not every store can hold"
+    is_whole = id_.isascii() or id_.encode("utf-8", "ignore").decode() == id_
+    return "" if is_whole else "its id holds half of a character pair (an unpaired surrogate)"
 
 
 def _prepare_each(
@@ -335,11 +336,11 @@ def _prepare_each(
         batch: list[Given] = []
         try:
             batch.extend(islice(remaining, LOOKUP_BATCH))
-        except BaseException as raised:  # what came before it is prepared first
+        except BaseException as raised:  # prepare the sources before it first
             error = raised
         if not batch:
             break
-        ids = frozenset(source.id for source in batch if isinstance(source, Source))
+        ids = frozenset(source.id for source in batch if isinstance(source, Source) and not explain_bad_id(source.id))
         records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
         results: list[Source | PrepareResult] = []
         for source in batch:
@@ -347,6 +348,8 @@ def _prepare_each(
                 results.append(SourceFailure(source.source, source.reason))
             elif not isinstance(source, Source):
                 results.append(source)
+            elif reason := explain_bad_id(source.id):
+                results.append(SourceFailure(source.uri or source.id, reason))
             elif hash(source.id) in seen:
                 results.append(SourceFailure(source.uri, explain_duplicate_id(source)))
             else:
@@ -366,7 +369,7 @@ def _prepare_each(
 
 
 def _read_ahead(reads: Sequence[Read]) -> Generator[Read, None, None]:
-    """Yield a replacement for each call, made ahead in another thread: it returns or raises the same at once."""
+    """Run the calls ahead in another thread; yield for each a function that returns or raises its result at once."""
     if len(reads) < 2:
         return (read for read in reads)
     return prefetch((_run(read) for read in reads), max_ahead=MAX_AHEAD)

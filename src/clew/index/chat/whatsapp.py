@@ -1,9 +1,9 @@
 """WhatsApp exports: the text of one chat, in the format of the phone and its language.
 
-Dates depend on the settings of the phone: their order is detected from the whole file. A year of four digits, or a
-number over 31, can only be first or last. Between day and month, a number over 12 decides. If there is none, the order
-with fewer steps back in time is taken, since a chat runs from old to new. If both have as many, the format decides: a
-12-hour clock with slashes means month first (as in the United States), else day first.
+The order of day, month and year depends on the phone and is detected from the whole file. A number over 31 is a year,
+first or last. A number over 12 is a day, not a month. If there is none, the order with fewer steps back in time wins,
+since a chat runs from old to new. On a tie the format decides: a 12-hour clock with slashes means month first (as in
+the United States), else day first.
 """
 
 import re
@@ -27,20 +27,20 @@ _TIME = rf"(?:({_HALF_OF_DAY})\s?)?(\d{{1,2}})[:.](\d{{2}})(?:[:.](\d{{2}}))?(?:
 _SEPARATOR = r"(?:[,،]\s?|\s)(?:(?:klo|à|um|at|kl\.)\s)?"
 HEADER = re.compile(rf"(\[)?({_DATE})({_SEPARATOR}){_TIME}(?(1)\]\s?|\s[-–—]\s)")
 _ORDERS = {"day first": (2, 1, 0), "month first": (2, 0, 1), "year first": (0, 1, 2)}
-ORDER_ASSUMED = "dates with an ambiguous order of day and month (assumed)"
+ORDER_ASSUMED = "dates read {}, as the file does not tell the order of day and month"
 _SAMPLE_LINES = 60  # lines from which a chat is detected
 _MAX_LINE_CHARS = 10_000
 _DIRECTION_MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF])
 _SPACES = {0x202F: " ", 0xA0: " "}
 _CHAT_NAME = re.compile(r"whatsapp.*?\s(?:with|mit|con|com|avec|met|med|z|-|–)\s+(.+)", re.IGNORECASE)
 _IPHONE_FILE = "_chat.txt"
-# A notice may have a colon too, after what is not a name. Its verbs are lower-case; "Added Value Ltd" may be a name.
+# A notice may have a colon too, after text that is not a name. Its verbs are lower-case; "Added Value Ltd" is a name.
 _NOT_A_NAME = re.compile(r"[\"“”«»]|\b(?:changed|created|added|removed|pinned|security code|end-to-end)\b")
 _OMITTED = re.compile(
     r"(?:(?P<name>\S[^\n]{0,200}?\.\w{2,5})[^\n]{0,60}?)?"
     r"\b(?:image|video|audio|sticker|GIF|document|Contact card)(?: message)? omitted"
 )
-_PLACEHOLDER = re.compile(r"<\w[^<>\n:/=]{0,40}\s[^<>\n:/=]{1,40}>")  # <Media omitted>, in any language
+_PLACEHOLDER = re.compile(r"<\w[^<>\n:/=]{0,40}\s[^<>\n:/=]{1,40}>")  # <Media omitted> in any language
 _ATTACHED = re.compile(
     r"<(?:attached|Anhang|adjunto|pièce jointe|allegato|anexo|anexado|bijlage|bijgevoegd)\s?:([^<>\n]+)>"
     r"|^(\S.*?\.\w{2,5}) \((?:file attached|Datei angehängt|archivo adjunto|fichier joint|file allegato"
@@ -55,23 +55,21 @@ _DELETED = re.compile(
     r"|Mensagem apagada|Esta mensagem foi apagada|Dit bericht is verwijderd|Je hebt dit bericht verwijderd)\.?",
     re.IGNORECASE,
 )
-_APP_WORDING = re.compile(
-    r"(?:Location|POLL|Standort|Ubicación)\b"
-)  # wording of the app that is still content of a person
+_APP_WORDING = re.compile(r"(?:Location|POLL|Standort|Ubicación)\b")  # wording of the app in content sent by a person
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenDate:
-    """A date and a time as written, before the order of day, month and year is known."""
+    """A date and time as written, before the order of day, month and year is known."""
 
     date: tuple[int, int, int]
     clock: tuple[int, int, int]
     half_of_day: str = ""
     has_slashes: bool = False
-    is_chat_style: bool = False  # with a comma or in brackets, not as in a log file
+    is_chat_style: bool = False  # has a comma or brackets, unlike a log file
 
     def to_datetime(self, order: str) -> datetime | None:
-        """Return the time in UTC when the date is read in this order; None if there is no such day or time."""
+        """Return the time in UTC, reading the date in this order; None if it is not valid."""
         year, month, day = (self.date[place] for place in _ORDERS[order])
         hour, minute, second = self.clock
         if self.half_of_day:
@@ -85,11 +83,11 @@ class WrittenDate:
 
 
 def parse_date_header(match: re.Match[str]) -> WrittenDate:
-    """Parse the date and time of a match of HEADER."""
+    """Parse the date and time from a match of HEADER."""
     bracket, date, first, second, third, between, before, hour, minute, seconds, after = match.groups()
     half = re.sub(r"[.\s]", "", before or after or "").lower()
     is_iso = len(first) == 4 and "-" in date
-    # A log file has another format: a year first and dashes without a comma, or seconds before a dash.
+    # A log file has the year first and dashes without a comma, or seconds before a dash.
     is_list = "," in between or "،" in between or (not is_iso and bool(bracket or not seconds))
     return WrittenDate(
         (int(first), int(second), int(third)),
@@ -101,7 +99,7 @@ def parse_date_header(match: re.Match[str]) -> WrittenDate:
 
 
 def detect_date_order(dates: Sequence[WrittenDate]) -> tuple[str, bool]:
-    """Detect the order of day, month and year in a file, and whether it was detected rather than assumed."""
+    """Detect the order of day, month and year in a file; return also whether it is certain, not assumed."""
     votes: Counter[str] = Counter()
     for each in dates:
         first, second, _ = each.date
@@ -121,13 +119,13 @@ def detect_date_order(dates: Sequence[WrittenDate]) -> tuple[str, bool]:
 
 
 def _count_backward_steps(dates: Sequence[WrittenDate], order: str) -> int:
-    """Return how often time runs backward in the file when its dates are read in this order."""
+    """Count how often time runs backward in a file if its dates are read in this order."""
     moments = [each.to_datetime(order) for each in dates]
     return sum(later is None or earlier is None or later < earlier for earlier, later in pairwise(moments))
 
 
 def is_whatsapp_export(file: ExportFile) -> bool:
-    """Return whether a text begins like a chat: date, time, name and colon, and not like a log file."""
+    """Return whether a text begins like a chat (date, time, name and colon), not like a log file."""
     with file.open_text(lenient=True) as stream:
         sample = islice(iter(lambda: stream.readline(_MAX_LINE_CHARS), ""), _SAMPLE_LINES)
         seen = [(line, HEADER.match(_normalise_header(line))) for line in sample]
@@ -142,7 +140,7 @@ def is_whatsapp_export(file: ExportFile) -> bool:
 
 
 def derive_channel_name(file: ExportFile, *, place: PurePath) -> str:
-    """Derive the name of the chat: from its file name, else from its zip or folder."""
+    """Derive the name of the chat from its file name, else from its zip or folder."""
     for name in (file.stem, place.stem, place.parent.name):
         if match := _CHAT_NAME.search(name):
             return match[1].strip()
@@ -154,8 +152,8 @@ def derive_channel_name(file: ExportFile, *, place: PurePath) -> str:
 def read_whatsapp_export(file: ExportFile, channel: str, notes: n.ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Yield the chat with its messages.
 
-    The text has no ids: they are made of the time, the position among the messages of that time, and a digest of author
-    and text, so that they stay the same when the chat grows.
+    The text has no ids. They are derived from the time, the position among the messages of that time, and a digest of
+    author and text, so that they stay the same when the chat grows.
     """
     with file.open_text() as stream:
         entries = list(_split_entries(stream))
@@ -171,7 +169,7 @@ def read_whatsapp_export(file: ExportFile, channel: str, notes: n.ExportNotes) -
             continue
         at = when.to_datetime(order)
         notes.count_event(n.UTC_ASSUMED if at else n.UNDATED)
-        notes.count_event(ORDER_ASSUMED, at is not None and not is_found)
+        notes.count_event(ORDER_ASSUMED.format(order), at is not None and not is_found)
         moment = at.strftime("%Y-%m-%dT%H:%M:%S") if at else "undated"
         nth[moment] += 1
         name = digest("whatsapp", author, text)[:8]
@@ -182,7 +180,7 @@ def read_whatsapp_export(file: ExportFile, channel: str, notes: n.ExportNotes) -
 
 
 def _split_entries(lines: Iterable[str]) -> Iterator[tuple[WrittenDate, str]]:
-    """Yield the time and text of each entry; a line without a date continues the entry before it."""
+    """Yield the time and text of each entry; a line without a date continues the previous entry."""
     when: WrittenDate | None = None
     body: list[str] = []
     for line in lines:
@@ -198,7 +196,7 @@ def _split_entries(lines: Iterable[str]) -> Iterator[tuple[WrittenDate, str]]:
 
 
 def _split_author(body: str) -> tuple[str, str]:
-    """Return the author before the colon and the text; no author if it is a notice of the app."""
+    """Split an entry at its colon into author and text; the author is empty for a notice of the app."""
     name, colon, text = body.partition(":")
     name = name.translate(_DIRECTION_MARKS).strip().removeprefix("~").strip()
     if (
@@ -214,7 +212,7 @@ def _split_author(body: str) -> tuple[str, str]:
 
 
 def _clean_message(text: str, *, author: str, notes: n.ExportNotes) -> str:
-    """Return the text that a person wrote; empty, and counted in the notes, if there is none."""
+    """Return the text that a person wrote; if there is none, count that in the notes and return an empty text."""
     is_by_app = text.lstrip("\u200f\u202a").startswith("\u200e")  # the app marks its own wording
     text = n.clean_message_text(text.translate(_DIRECTION_MARKS))
     if not author:
@@ -244,7 +242,7 @@ def _clean_message(text: str, *, author: str, notes: n.ExportNotes) -> str:
 
 
 def _normalise_header(line: str) -> str:
-    """Return the line without leading direction marks, and with plain spaces in its date."""
+    """Remove leading direction marks from a line, and use plain spaces in its date."""
     stripped = line.rstrip("\r\n").lstrip("\u200e\u200f\u202a\ufeff ")
     head, rest = stripped[:48], stripped[48:]
     return head.translate(_SPACES) + rest

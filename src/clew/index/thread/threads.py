@@ -1,7 +1,7 @@
 """Threading, the second step of the write path of chats: the messages of a channel become threads.
 
-A message names its parent in `reply_to`; where it does not, `infer_reply_parents` does. A reply to a reply belongs to
-the thread of the first message.
+A message states its parent in `reply_to`; otherwise `infer_reply_parents` guesses it. A reply to a reply belongs to the
+thread of the first message.
 """
 
 import math
@@ -24,7 +24,7 @@ from clew.core.time import EARLIEST, assume_utc, to_timestamp
 from clew.core.types import Document, Message
 from clew.index.thread.untangle import infer_reply_parents
 
-MAX_GAP = timedelta(hours=12)  # the longest silence that a guessed reply may bridge: a night
+MAX_GAP = timedelta(hours=12)  # the longest time between a guessed reply and its parent: a night
 
 
 def find_reply_parents(
@@ -34,16 +34,16 @@ def find_reply_parents(
     before: Sequence[Message] = (),
     awaited: Set[str] = frozenset(),
 ) -> list[Message | None]:
-    """Find the parent (stated or inferred) that each message replies to, or None where it starts a thread.
+    """Find the stated or inferred parent of each message; None if it starts a thread.
 
-    A stated `reply_to` wins. Where its parent is missing, the first reply starts a thread that the other replies to the
-    same parent join. An inferred parent is never later than its reply, nor earlier by more than MAX_GAP; a message
-    with a stated reply starts its thread, whatever it seems to reply to; `awaited` are others that have one.
+    A stated `reply_to` wins. If its parent is missing, the first reply starts a thread that other replies to the same
+    parent join. An inferred parent is never later than its reply, nor more than MAX_GAP earlier. No parent is inferred
+    for a message that another one states as its parent; `awaited` are ids of further such messages.
     """
     everything = [*before, *messages]
     answered = {message.reply_to for message in everything} | awaited
     positions = {message.id: position for position, message in enumerate(everything)}
-    stand_ins: dict[str, Message] = {}  # for a missing parent: the first message that replies to it
+    stand_ins: dict[str, Message] = {}  # by the id of a missing parent: the first reply to it
     guesses = infer_reply_parents(messages, before=before) if config.untangle else [None] * len(messages)
     parents: list[Message | None] = []
     for own, (message, guess) in enumerate(zip(messages, guesses, strict=True), len(before)):
@@ -64,12 +64,12 @@ def find_reply_parents(
 def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) -> list[Thread]:
     """Build the threads of a channel in the order of their first messages."""
     check_messages(messages)
-    roots: dict[str, str] = {}  # the first message of the thread that a message is in, by id
+    roots: dict[str, str] = {}  # by message id: the first message of its thread
     grouped: dict[str, list[Message]] = {}
     guessed: dict[str, set[str]] = {}
     known = {message.id for message in messages}
     awaits: dict[str, dict[str, str]] = {}
-    messages = _move_replies_after_parents(messages)
+    messages = _move_parents_before_replies(messages)
     for message, parent in zip(messages, find_reply_parents(messages, config=config), strict=True):
         root = roots.get(parent.id, parent.id) if parent else message.id
         roots[message.id] = root
@@ -86,10 +86,7 @@ def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadCo
 
 
 def remove_messages_from_thread(document: Document, ids: Set[str]) -> Document | None:
-    """Return a thread without some messages, None if none is left.
-
-    Their replies become replies to their parents.
-    """
+    """Return a thread without some messages; None if none is left. Their replies become replies to their parents."""
     messages = extract_messages(document)
     parents = {message.id: message.reply_to for message in messages}
     remaining = []
@@ -108,7 +105,7 @@ def find_latest_message_time(messages: Iterable[Message]) -> datetime:
 
 
 def add_later_stored_messages(document: Document, stored: Document, *, until: datetime) -> Document:
-    """Return an exported thread plus the stored messages that are later than the whole export, or have no time."""
+    """Add to an exported thread the stored messages that are later than the export, or have no time."""
     exported = {section.id for section in document.sections}
     later = [
         message
@@ -119,7 +116,7 @@ def add_later_stored_messages(document: Document, stored: Document, *, until: da
 
 
 def find_deleted_messages(stored: Document, *, exported_ids: Set[str], until: datetime) -> set[str]:
-    """Find the deleted messages of a stored thread: those in the time of an export that lacks them."""
+    """Find the deleted messages of a stored thread: not later than the export, but missing from it."""
     return {
         message.id
         for message in extract_messages(stored)
@@ -130,9 +127,9 @@ def find_deleted_messages(stored: Document, *, exported_ids: Set[str], until: da
 def replace_thread_messages(
     document: Document, messages: Sequence[Message], *, more: Document | None = None
 ) -> Document:
-    """Return a thread's document with these messages instead, some of them of another one (`more`).
+    """Return a thread's document with its messages replaced; some may come from another document (`more`).
 
-    A generated title is generated again, and the summary goes, since it was made of the text before.
+    A generated title is generated again. The summary is removed, since it described the old text.
     """
     channel = str(document.meta.get("channel", ""))
     both = (document, more or document)
@@ -151,21 +148,18 @@ def replace_thread_messages(
 
 
 def sort_messages_as_sent(messages: Iterable[Message]) -> list[Message]:
-    """Sort messages by time (stable), each after its parent.
-
-    One without a time stays after the one before it.
-    """
+    """Sort messages by time (stable), each after its parent. One without a time stays after its predecessor."""
     keyed: list[tuple[float, Message]] = []
     moment = -math.inf
     for message in messages:
         moment = to_timestamp(message.at) if message.at else moment
         keyed.append((moment, message))
     keyed.sort(key=lambda pair: pair[0])  # a stable sort
-    return _move_replies_after_parents([message for _, message in keyed])
+    return _move_parents_before_replies([message for _, message in keyed])
 
 
 def check_messages(messages: Iterable[Message]) -> None:
-    """Raise a SettingsError for an invalid Message, or one without a channel."""
+    """Raise SettingsError for an invalid Message, or one without a channel."""
     for message in messages:
         if not isinstance(message, Message):
             raise SettingsError(f"messages must be Message objects; got a {type(message).__name__}")
@@ -180,20 +174,20 @@ def check_messages(messages: Iterable[Message]) -> None:
 
 
 def explain_id_clash(message: str, *, home: str, channel: str) -> str:
-    """Return the reason for refusing a message whose id is taken by a message of another channel."""
+    """Explain why a message with the id of a message of another channel is refused."""
     hint = f"make ids unique, for example {channel}/{message}"
     return f"a message of #{home} has the same id as {message} of #{channel}; {hint}"
 
 
 def _exceeds_time_gap(earlier: Message, later: Message) -> bool:
-    """Return whether two messages are out of order, or further apart than a guessed reply may bridge."""
+    """Return whether two messages are out of order, or more than MAX_GAP apart."""
     if earlier.at is None or later.at is None:
         return False
     return not timedelta(0) <= assume_utc(later.at) - assume_utc(earlier.at) <= MAX_GAP
 
 
-def _move_replies_after_parents(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages in the same order, except that one given before its parent is moved behind it."""
+def _move_parents_before_replies(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages in order, except that a parent given after its reply moves to just before the reply."""
     known = {message.id: message for message in messages}
     ordered: dict[str, Message] = {}
     for message in messages:

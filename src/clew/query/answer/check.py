@@ -1,11 +1,10 @@
-"""Checks each sentence of a model against the passages that it cites.
+"""Checks of a model's sentences against the passages that they cite.
 
-A verifier reads sentence and passages together, where one is set and reads the language. Even so quotes must be
-verbatim and addresses must occur; and without its codes and numbers with units in the passages a sentence is at most
-"unsure". Of a language that it does not read a sentence is at most "unsure" too, unless it stands there word for word.
-With the verifier "rules", words alone decide: numbers, dates, codes and names must occur, and most other terms. A
-supported sentence with a wrong citation gets the right one. `studies.support` measures what both miss, and what each
-rule is worth.
+A verifier, if one is set and reads the language, reads sentence and passages together. Quotes must still be verbatim,
+and addresses must occur in the passages. A sentence is at most "unsure" if the passages lack its codes or its numbers
+with units, or if the verifier does not read its language, unless it occurs verbatim. With the verifier "rules", words
+alone decide: numbers, dates, codes and names must occur, and most other terms. A supported sentence with a wrong
+citation gets the right one. `studies.support` measures the errors of both, and the worth of each rule.
 """
 
 import re
@@ -26,9 +25,9 @@ from clew.query.answer.question import is_question
 
 MIN_SUPPORT = 0.6  # share of a sentence's terms that the passages must have, by the rules
 MIN_PARAPHRASE = 0.3  # … below which it is no paraphrase but unsupported
-SHORT_TERMS, VERY_SHORT_TERMS = 5, 3  # up to so many terms only one may be missing, or none
+SHORT_TERMS, VERY_SHORT_TERMS = 5, 3  # up to this many terms, only one may be missing, or none
 CORRECTION_SHARE = 0.8  # of the terms that two sentences must have to replace a wrong citation, by the rules
-OTHER_PASSAGES = 3  # that share the most terms, which a verifier reads in place of a wrong citation
+OTHER_PASSAGES = 3  # passages with the most shared terms, which a verifier reads instead of a wrong citation
 MAX_RANGE = 20  # passages in a cited range; a longer one is read as its two ends
 LATIN_END = "ɏ"  # letters above are of other scripts
 LANGUAGE_MARGIN = 2  # function words by which a language must lead
@@ -66,15 +65,15 @@ CONTRADICTED = "it contradicts the cited passage"
 NOT_CLEAR = "the cited passage does not clearly say so"
 NOT_VERBATIM = "the cited passage does not have this code word for word"
 NOT_READ = "only its quotes, numbers, names and words were checked, since the verifier does not read this language"
-# The chance that a sentence on which only the rules have a verdict is true, by `studies.support` with as many truths as
-# lies: of what they label supported, unsure and unsupported.
+# The chance that a sentence judged by the rules alone is true, for each verdict: by `studies.support`, with as many
+# true sentences as false ones.
 RULES_SUPPORT: Mapping[SupportVerdict, float] = {"supported": 0.7, "unsure": 0.5, "unsupported": 0.2}
 
 
 class Judgement(NamedTuple):
-    """The verdict on a sentence, why it is not supported, and the chance that it is.
+    """The verdict on a sentence, the reason if it is not supported, and the chance that it is.
 
-    The chance is 1 where it stands verbatim, and 0 where a quote or an address is wrong.
+    The chance is 1 for a verbatim sentence, and 0 if a quote or an address is wrong.
     """
 
     verdict: SupportVerdict
@@ -86,9 +85,10 @@ class Judgement(NamedTuple):
 class CheckedSentence:
     """A sentence without citation marks, the verdict on it, and its verified citations.
 
-    `reason` says why it has none, or that its meaning could not be checked. `corrected` says which citation was wrong,
-    where the sentence is supported by another; `contradicted_by` cites what the passages say instead, where a fact or a
-    quote differs, and `nearest` what they say that is most like it.
+    reason: Why there are no citations, or that the meaning could not be checked.
+    corrected: Which citation was wrong, if another passage supports the sentence.
+    contradicted_by: What the passages say instead, if a fact or a quote differs.
+    nearest: Otherwise, what they say that is most like the sentence.
     """
 
     text: str
@@ -102,24 +102,24 @@ class CheckedSentence:
 
     @property
     def is_read(self) -> bool:
-        """Whether the verifier, where there is one, reads the language of the sentence."""
+        """Whether the verifier, if there is one, reads the language of the sentence."""
         return self.reason != NOT_READ
 
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """Checks sentences against these passages."""
+    """A checker of sentences against the given passages."""
 
     passages: Sequence[NumberedPassage]
     question: str = ""
     verifier: Verifier | None = None
 
     def check(self, sentence: str) -> CheckedSentence:
-        """Return the sentence with the verdict on it; see `check_sentence`."""
+        """Check a sentence; see `check_sentence`."""
         return check_sentence(sentence, self.passages, question=self.question, verifier=self.verifier)
 
     def find_place(self, citation: Citation) -> tuple[str, int, str]:
-        """Tell what a citation is of: the document, where the stretch of the passage begins, and the message."""
+        """Return the place of a citation: its document, the start of its piece of the passage, and its message."""
         starts = [
             at
             for each in self.passages
@@ -129,7 +129,7 @@ class Checker:
         return citation.document, max(starts, default=citation.start), citation.message
 
     def join_citations(self, citations: Sequence[Citation]) -> Citation:
-        """One citation of all that is cited of one stretch."""
+        """Join the citations of one piece of a passage into one."""
         low, high = min(each.start for each in citations), max(each.end for each in citations)
         for each in self.passages if len(citations) > 1 else ():
             if each.record.id == citations[0].document and any(
@@ -142,7 +142,7 @@ class Checker:
 def check_sentence(
     sentence: str, passages: Sequence[NumberedPassage], *, question: str = "", verifier: Verifier | None = None
 ) -> CheckedSentence:
-    """Return the sentence with the verdict on it and its verified citations; without any, the reason."""
+    """Check a sentence; return it with its verdict and verified citations, or the reason why it has none."""
     sentence = _PARENTHESISED.sub(r" [\1]", sentence)
     code = FENCED.match(sentence)
     at = code.end() if code else 0  # an index in a code block is no citation
@@ -174,7 +174,7 @@ def check_sentence(
 def judge_support(
     body: str, cited: Sequence[NumberedPassage], question: str, *, verifier: Verifier | None = None
 ) -> Judgement:
-    """Judge whether the passages together support a sentence, and say why not; no other place judges it."""
+    """Judge whether the passages together support a sentence, and why not. No other function judges this."""
     if not cited:
         return Judgement("unsupported", UNCITED, 0.0)
     if code := FENCED.fullmatch(body):
@@ -187,7 +187,7 @@ def judge_support(
     if stands_verbatim(body, cited) or (_says_only_quotes(body) and not has_negation(_remove_quotes(body))):
         return Judgement("supported", "", 1.0)
     if verifier is None or not can_read(verifier.languages, "\n".join([body, *(each.text for each in cited)])):
-        return _judge_by_rules(body, cited, question, is_read=verifier is None)
+        return _judge_by_rules(body, cited, question, can_support=verifier is None)
     chance = verifier.support([("\n\n".join(map(_write_passage, cited)), body)])[0]
     verdict = verifier.judge(chance)
     if verdict == "supported":
@@ -195,22 +195,22 @@ def judge_support(
         return Judgement("unsure", missing, RULES_SUPPORT["unsure"]) if missing else Judgement(verdict, "", chance)
     missing = explain_missing_fact(body, cited, question, is_wanted=_is_value)
     if missing not in ("", NOT_CLEAR) and explain_missing_fact(body, cited, question, is_wanted=_is_exact) == missing:
-        verdict = "unsupported"  # a value that stands nowhere
+        verdict = "unsupported"  # a value that no passage has
     elif verdict == "unsure" and not any(_count_shared(body, each.text_with_authors) for each in cited):
         verdict = "unsupported"  # it is about something else
     return Judgement(verdict, missing or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED), chance)
 
 
-def _judge_by_rules(body: str, cited: Sequence[NumberedPassage], question: str, *, is_read: bool) -> Judgement:
-    """Judge by words alone; of a language that the verifier does not read, a sentence is at most unsure.
+def _judge_by_rules(body: str, cited: Sequence[NumberedPassage], question: str, *, can_support: bool) -> Judgement:
+    """Judge by words alone; at most "unsure" in a language that the verifier does not read.
 
-    There false sentences that change a word share more words with a passage than true ones that say it otherwise.
+    In such a language, a false sentence that changes a word shares more words with a passage than a true paraphrase.
     """
     reason = explain_unsupported(body, cited, question)
-    verdict: SupportVerdict = "supported" if is_read else "unsure"
+    verdict: SupportVerdict = "supported" if can_support else "unsure"
     if reason:
         verdict = "unsure" if reason == NOT_COVERED and _may_be_paraphrase(body, cited) else "unsupported"
-    return Judgement(verdict, NOT_READ if verdict == "unsure" and not is_read else reason, RULES_SUPPORT[verdict])
+    return Judgement(verdict, NOT_READ if verdict == "unsure" and not can_support else reason, RULES_SUPPORT[verdict])
 
 
 def can_read(languages: Set[str], text: str) -> bool:
@@ -226,13 +226,13 @@ def can_read(languages: Set[str], text: str) -> bool:
 
 
 def stands_verbatim(body: str, cited: Sequence[NumberedPassage]) -> bool:
-    """Return whether a sentence stands word for word in a passage, with its negations: no model need then read it."""
+    """Return whether a passage has the sentence word for word, with its negations; then no model needs to read it."""
     spans = [(each, span) for each in cited if (span := each.find_quote(body.strip()))]
     return any(not each.omits_negation(span) for each, span in spans)
 
 
 def explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
-    """Why the passages together do not support a sentence by the rules; empty where they do."""
+    """Explain why the passages together do not support a sentence by the rules; empty if they do."""
     if wrong := _explain_misquote(body, cited, question) or explain_missing_fact(body, cited, question):
         return wrong
     stated, _ = _find_stated(body, cited, question)
@@ -253,9 +253,9 @@ def explain_missing_fact(
     *,
     is_wanted: Callable[[Fact], bool] = lambda _: True,
 ) -> str:
-    """Name a number, date, code or name of a sentence that the passages lack; empty where they have all.
+    """Name a number, date, code or name of a sentence that the passages lack; empty if they have all.
 
-    Where a passage has the value, but not as the sentence puts it ("up to 5", "5 weeks"), the reason names nothing.
+    If a passage has the value with another bound or unit ("up to 5", "5 weeks"), the reason is NOT_CLEAR.
     """
     stated, asked = _find_stated(body, cited, question)
     texts = [each.text_with_authors for each in cited]
@@ -283,7 +283,7 @@ def find_quotes(body: str) -> list[str]:
 def _find_others(
     body: str, passages: Sequence[NumberedPassage], known: Sequence[NumberedPassage], verifier: Verifier | None
 ) -> list[NumberedPassage]:
-    """Return the passages to look in for what a sentence cites wrongly; the rules alone would find lies there too."""
+    """Return passages that may support a miscited sentence; by rules only very similar ones, or lies would pass."""
     wanted = _extract_content_terms(body)
     is_read = verifier is not None and can_read(verifier.languages, body)
     if not is_read:
@@ -298,14 +298,14 @@ def _find_others(
 
 
 def _write_passage(passage: NumberedPassage) -> str:
-    """Return a passage as a verifier reads it, after a line of the document's title and the headings."""
+    """Return a passage for the verifier, under a line with the document's title and the headings."""
     headings = [heading for hit in passage.passage.chunks for heading in hit.chunk.headings]
     line = " > ".join(filter(None, dict.fromkeys([passage.record.title, *headings])))
     return f"{line}\n{passage.text_with_authors}" if line else passage.text_with_authors
 
 
 def _explain_misquote(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
-    """Which quote of a sentence is not in the passages, or leaves out a negation; empty where all are right."""
+    """Name a quote that is not in the passages, or leaves out a negation; empty if all are right."""
     for quote in find_quotes(body):
         found = [(each, span) for each in cited if (span := each.find_quote(quote))]
         if not found and not _is_word_of_question(quote, question):
@@ -316,27 +316,26 @@ def _explain_misquote(body: str, cited: Sequence[NumberedPassage], question: str
 
 
 def _explain_strange_address(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
-    """Which web or mail address of a sentence neither the passages nor the question have; empty where they have all."""
+    """Name a web or mail address that neither the passages nor the question have; empty if there is none."""
     known = "\n".join([question, *(each.text_with_authors for each in cited)]).lower()
     strange = (found for each in _ADDRESS.findall(body) if (found := each.rstrip(".,;:!?)")).lower() not in known)
     return f"{first} is not in the cited passage" if (first := next(strange, "")) else ""
 
 
 def _says_only_quotes(body: str) -> bool:
-    """Return whether a sentence says nothing beside its quotes but where they stand."""
+    """Return whether a sentence says nothing besides its quotes and their source."""
     quotes = find_quotes(body)
     return bool(quotes) and _extract_content_terms(body) <= extract_terms(" ".join(quotes)).keys()
 
 
 def _remove_quotes(body: str) -> str:
-    """Return a sentence without its quotes."""
     for quote in find_quotes(body):
         body = body.replace(quote, " ", 1)
     return body
 
 
 def _is_exact(fact: Fact) -> bool:
-    """Return whether a fact is one that has no other words: a code, or a number with its unit."""
+    """Return whether a fact has no paraphrase: a code, or a number with its unit."""
     return fact.kind == "code" or bool(fact.unit)
 
 
@@ -346,14 +345,14 @@ def _is_value(fact: Fact) -> bool:
 
 
 def _may_be_paraphrase(body: str, cited: Sequence[NumberedPassage]) -> bool:
-    """Return whether the passages have enough of a sentence's terms that it may say the same in other words."""
+    """Return whether the passages have enough terms of a sentence that it may be a paraphrase."""
     wanted = _extract_content_terms(body)
     texts = [part for each in cited for part in (each.text_with_authors, each.title_and_headings)]
     return len(wanted & _extract_terms("\n".join(texts))) >= MIN_PARAPHRASE * len(wanted)
 
 
 def _has_nearly_all_terms(body: str, passage: NumberedPassage) -> bool:
-    """Return whether two sentences of a passage, with its titles and the quotes, have nearly all terms of another."""
+    """Return whether two sentences of a passage, with titles and the quotes, have nearly all terms of a sentence."""
     support = map(passage.read_span, passage.find_supporting_sentences(body))
     present = extract_terms(" ".join([*support, passage.title_and_headings, *find_quotes(body)])).keys()
     wanted = _extract_content_terms(body)
@@ -361,7 +360,7 @@ def _has_nearly_all_terms(body: str, passage: NumberedPassage) -> bool:
 
 
 def _find_stated(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[list[Fact], list[Fact]]:
-    """Return the facts of a sentence outside of quotes, and those of them that the question or the headings have."""
+    """Return the facts of a sentence outside quotes, and those among them that the question or the headings state."""
     quotes, titles = find_quotes(body), " ".join(each.title_and_headings for each in cited)
     lowercase = frozenset(re.findall(r"\w+", " ".join([*(each.text_with_authors for each in cited), titles, question])))
     stated = [
@@ -374,7 +373,7 @@ def _find_stated(body: str, cited: Sequence[NumberedPassage], question: str) -> 
 
 
 def _is_common_word(fact: Fact, written: Set[str]) -> bool:
-    """Return whether what looks like a name begins a sentence alone, and is written in lower case elsewhere."""
+    """Return whether a name is only the first word of a sentence, and elsewhere in lower case."""
     return fact.kind == "name" and fact.start == 0 and fact.text.lower() in written
 
 
@@ -415,12 +414,11 @@ def _covers_enough_terms(wanted: Set[str], present: Set[str]) -> bool:
 
 
 def _is_word_of_question(quote: str, question: str) -> bool:
-    """Return whether a quote is a single word of the question."""
     return len(quote.split()) == 1 and quote.strip(".,;:!?").casefold() in question.casefold()
 
 
 def _cite_nearest(body: str, cited: Sequence[NumberedPassage]) -> tuple[Citation, ...]:
-    """Return the citation of what the passages say that is most like a sentence, and no question, or None."""
+    """Cite the statement of the passages that is most like a sentence, questions aside; empty if none is."""
     found = [
         (_count_shared(body, each.read_span(span)), each, span)
         for each in cited
@@ -436,7 +434,7 @@ def _count_shared(body: str, text: str) -> int:
 
 
 def _parse_citation_numbers(mark: str) -> list[int]:
-    """Return the passage numbers in a citation mark; of a range that is too long, its ends."""
+    """Return the passage numbers in a citation mark; of a range that is too long, only its ends."""
     found: list[int] = []
     for first, last in _NUMBERS.findall(mark.partition("†")[0]):
         low, high = int(first), int(last or first)
@@ -445,7 +443,7 @@ def _parse_citation_numbers(mark: str) -> list[int]:
 
 
 def _cite_support(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[Citation, ...]:
-    """Return the citations of each quote, else of each passage that supports it alone, else of all that do together."""
+    """Cite each quote, else each passage that supports the sentence alone, else the passages that do together."""
     spans: list[tuple[NumberedPassage, Span]] = []
     code = FENCED.fullmatch(body)
     for quote in [code["code"]] if code else find_quotes(body):

@@ -1,14 +1,14 @@
-"""The terms of a query, in the languages that the collection has.
+"""Query terms in the languages of the collection.
 
-A few words do not tell their language: the detector takes "Die Hard" for German and "handbook" for Russian. A stored
-text is longer, so its language is known, and the collection counts them. A query is therefore analysed in the main
-languages of the collection, and in its own: a German question also finds the German name in an English text. Of the
-terms that a word has in several languages, those that no chunk has are left out, so that it counts once in each text.
-On XQuAD in three languages in one collection, this is as good as analysing each question in its own language alone.
+The language of a few words cannot be detected: "Die Hard" passes for German and "handbook" for Russian. Stored texts
+are longer, so their languages are known and the collection counts them. A query is therefore analysed in the main
+languages of the collection and in its own: a German question also finds the German name in an English text. If a word
+has different terms in several languages, terms that no chunk has are dropped, so that the word counts once per text. On
+XQuAD with three languages in one collection, this is as good as analysing each question in its own language alone.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
 from itertools import chain
 from string import ascii_lowercase
@@ -19,29 +19,32 @@ from clew.core.patterns import compile_pattern
 from clew.core.protocols import SearchableStore
 from clew.core.text import Terms, extract_terms
 
-MAIN_SHARE = 0.05  # of the chunks: a language with fewer is searched if the query may be in it,
-MIN_MINOR_PROBABILITY = 0.1  # at least with this: in two languages a stop word of one is a word of the other
+MAIN_SHARE = 0.05  # share of the chunks from which a language is a main one; other languages are searched …
+MIN_MINOR_PROBABILITY = 0.1  # … if a query is this likely in them: a stop word of one language may be a word of another
 MAX_LANGUAGES = 8
-MAX_CORRECTED = 3  # words of a query
-MIN_LETTERS = 4  # of a word that is corrected: shorter ones are like too many others, …
-MIN_REPLACED = 6  # … and so are those of which any letter may be another, or too much ("paid" is no slip of "aid")
-MIN_TWICE = 7  # of one that may have two errors
-MAX_COUNTED = 1_000  # chunks that have a word
-MAX_TRIED, MAX_READ = 3, 10  # terms that a word may be meant for, and chunks in which each is looked for
-MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query that is sure to be in one of several languages of a script
-MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of one that is likely to be
+MAX_CORRECTED = 3  # corrected words per query
+MIN_LETTERS = 4  # of a corrected word: shorter words resemble too many others
+MIN_REPLACED = 6  # of a word in which any letter may be replaced, added or left out: "paid" is no slip of "aid"
+MIN_TWICE = 7  # of a word that may have two errors
+MAX_COUNTED = 1_000  # chunks to count per term
+MAX_TRIED, MAX_READ = 3, 10  # terms to try for a misspelt word, and chunks in which to look for each
+MIN_STOP_WORDS, MIN_PROBABILITY = 2, 0.9  # of a query whose language is certain (stop words: in Latin script)
+MIN_LIKELY_WORDS, MIN_LIKELY_PROBABILITY = 3, 0.5  # of a query whose language is likely
+
+NO_WORD = "zqxvkjw"
+CountTokens = Callable[[Sequence[str]], list[int]]
 
 _WORD = compile_pattern(r"[^\W\d_]+")
 
 
 class QueryAnalyser:
-    """Makes the terms of queries to one collection; `language` is that of the settings.
+    """The analyser of queries to one collection; `language` is the language setting.
 
-    It is made for one search, or one batch of them: what it has found out once it keeps.
+    Made for one search or one batch of searches; it caches its results. `count` counts the embedder's tokens of texts.
     """
 
-    def __init__(self, store: SearchableStore, *, language: str) -> None:
-        self._store, self._language = store, language
+    def __init__(self, store: SearchableStore, *, language: str, count: CountTokens | None = None) -> None:
+        self._store, self._language, self._count = store, language, count
         self._known: dict[str, Terms] = {}
         self._chosen: dict[str, tuple[tuple[str, ...], str]] = {}
         self._counts: Mapping[str, int] | None = None
@@ -55,7 +58,7 @@ class QueryAnalyser:
 
     def _extract_terms(self, text: str) -> Terms:
         languages, own = self.choose_languages(text)
-        if not languages:  # indexed before languages were kept
+        if not languages:  # indexed before languages were recorded
             return extract_terms(text, language=self._language, is_query=True)
         words = analyse_query(text, languages, own=own)
         unsure = sorted({term for terms in words if len(terms) > 1 for term in terms})
@@ -68,15 +71,17 @@ class QueryAnalyser:
         return found
 
     def correct(self, text: str) -> str:
-        """Correct words that the collection lacks to words like them that it has; "" if none is corrected.
+        """Replace words that the collection lacks by similar words it has; return the new text, or "" if unchanged.
 
-        From then on the corrected words are among its terms, at half the weight of the others.
+        From then on, `extract_terms` of this text includes the corrected words, at half weight.
         """
         code, terms = next(iter(self.choose_languages(text)[0]), DEFAULT), self.extract_terms(text)
         words = {word: list_terms(word, code) for word in _WORD.findall(text.casefold()) if _is_correctable(word)}
         own = [(word, made[0]) for word, made in words.items() if len(made) == 1 and made[0] in terms]
         counts = self._store.count_terms([term for _, term in own], at_most=1) if own else []
         absent = [pair for pair, count in zip(own, counts, strict=True) if not count][:MAX_CORRECTED]
+        spelt = self._list_known_words([word for word, _ in absent])
+        absent = [(word, term) for word, term in absent if word not in spelt]
         found = [(word, term, near) for word, term in absent if (near := self._find_nearest_word(word, code))]
         if not found:
             return ""
@@ -85,10 +90,18 @@ class QueryAnalyser:
         self._known[text] = kept | {list_terms(near, code)[0]: 1 for *_, near in found}
         return _replace_words(text, [(word, near) for word, _, near in found])
 
-    def _find_nearest_word(self, word: str, code: str) -> str:
-        """Find the word within one edit, or two slips, whose term most chunks have, as it is written; "" if none is.
+    def _list_known_words(self, words: Sequence[str]) -> set[str]:
+        """List the words that are one token of the embedder: it knows them, so they are spelt right.
 
-        It is read in the chunks that may be seen: counts are of hidden ones too, and a term may be of other words.
+        An embedder that has a single token for any text knows no words.
+        """
+        first, *counts = self._count([NO_WORD, *words]) if self._count and words else [1]
+        return {word for word, count in zip(words, counts, strict=False) if first > 1 and count == 1}
+
+    def _find_nearest_word(self, word: str, code: str) -> str:
+        """Find the word within one edit, or two slips, whose term is in the most chunks; "" if there is none.
+
+        The word must occur in a visible chunk: counts include hidden chunks, and a term may belong to other words.
         """
         for edits in (_list_edits(word), _list_two_edits(word)):
             terms = {edit: made[0] for edit in edits if len(made := list_terms(edit, code)) == 1}
@@ -102,7 +115,7 @@ class QueryAnalyser:
         return ""
 
     def extract_terms_to_compare(self, text: str, query: str) -> Terms:
-        """Extract the terms of a text that is not stored, as a summary, in the languages of a query."""
+        """Extract the terms of an unindexed text, such as a summary, in the languages of a query."""
         languages, _ = self.choose_languages(query)
         if not languages:
             return extract_terms(text, language=self._language)
@@ -112,21 +125,22 @@ class QueryAnalyser:
         return found
 
     def is_foreign(self, text: str) -> bool:
-        """Return whether a query is surely in a language that hardly any text is in: they share names at most."""
+        """Return whether a query is certainly in a language that hardly any text has: they share names at most."""
         counts = self._count_languages() if self._language == "auto" else {}
         own = _find_own_language(text) if counts else ""
         known = [DEFAULT if code == UNKNOWN else code for code in _list_main(counts)]
         return bool(own) and own not in known
 
     def find_language(self, text: str) -> str:
-        """Find the language that a query is likely in; "" if there is no telling."""
+        """Return the likely language of a query, or "" if it is unclear."""
         return find_likely_language(text) if self._language == "auto" else self._language
 
     def list_other_languages(self, text: str, known: Set[str]) -> list[str]:
-        """List the languages of the collection that a query is not in and that an embedder knows with the query's own.
+        """List the collection's languages, other than the query's, that an embedder can match to the query.
 
-        None if they are few, or the query is in none of the collection's. `known` are the languages of the embedder,
-        empty if it may know all. A query of which the language is not clear may be in any that is written like it.
+        `known` are the embedder's languages; empty: it may know all. The list is empty if few texts are in other
+        languages, if the query is in no language of the collection, or if the embedder does not know the query's
+        language. A query of unclear language may be in any language of its script.
         """
         counts = self._count_languages() if self._language == "auto" else {}
         if len(counts) < 2 or self.is_foreign(text):
@@ -140,9 +154,10 @@ class QueryAnalyser:
         return [code for code in others if not known or code in known]
 
     def can_do_without_words(self, text: str, known: Set[str]) -> bool:
-        """Return whether an embedder that knows these languages, or any if none, finds more than a query's own.
+        """Return whether an embedder can match a query to texts in other languages, where words cannot.
 
-        It knows the query's, as far as that is clear, and another main language of the collection.
+        True if it knows the query's language, as far as that is clear, and another main language of the collection.
+        `known` are the embedder's languages; empty: it may know all.
         """
         counts = self._count_languages() if self._language == "auto" else {}
         own = find_likely_language(text) if counts else ""
@@ -150,7 +165,7 @@ class QueryAnalyser:
         return (not own or not known or own in known) and len(main | {own or next(iter(main), "")}) > 1
 
     def choose_languages(self, text: str) -> tuple[tuple[str, ...], str]:
-        """Choose the languages to analyse a query in, and its own if that is sure; none if the collection has none."""
+        """Choose the languages to analyse a query in, and its own if certain; none if the collection records none."""
         if text not in self._chosen:
             self._chosen[text] = self._choose_languages(text)
         return self._chosen[text]
@@ -178,13 +193,13 @@ class QueryAnalyser:
 
 
 def find_query_language(text: str, setting: str) -> str:
-    """Find the language of a query: that of the setting unless it is "auto"; "und" where none is likely."""
+    """Return the language of a query: the setting, or if that is "auto", the likely language or else "und"."""
     return find_likely_language(text) or UNKNOWN if setting == "auto" else setting
 
 
 @lru_cache(maxsize=256)
 def find_likely_language(text: str) -> str:
-    """Find the language of a query that is sure or, of some words together, likely; "" if there is none."""
+    """Return the certain language of a query or, from three words on, the likely one; "" if there is none."""
     own = _find_own_language(text)
     if own or len(_WORD.findall(text)) < MIN_LIKELY_WORDS:
         return own
@@ -202,16 +217,16 @@ def _find_scripts(text: str) -> frozenset[str]:
 
 
 def _list_main(counts: Mapping[str, int]) -> list[str]:
-    """List the main languages of a collection, most first."""
+    """List the main languages of a collection, most frequent first."""
     by_count = sorted(counts, key=lambda code: (-counts[code], code))
     return [code for code in by_count if counts[code] >= MAIN_SHARE * sum(counts.values())]
 
 
 @lru_cache(maxsize=256)
 def _find_own_language(text: str) -> str:
-    """Find the language of a query that is sure; "" if it is not.
+    """Return the language of a query if it is certain, else "".
 
-    In Latin letters it takes stop words, too. A query that has those of English alone is not shown to the detector.
+    In Latin script, stop words must confirm the detector. A query with English stop words only skips the detector.
     """
     words = set(_WORD.findall(text.casefold()))
     languages = _map_stop_words()
@@ -237,7 +252,7 @@ def _map_stop_words() -> Mapping[str, Sequence[str]]:
 
 
 def _list_edits(word: str) -> list[str]:
-    """List the words at one edit from a word, a short one at one slip.
+    """List the words at one edit from a word; at one slip from a short word.
 
     Damerau, "A Technique for Computer Detection and Correction of Spelling Errors", 1964.
     """
@@ -248,12 +263,12 @@ def _list_edits(word: str) -> list[str]:
 
 
 def _list_two_edits(word: str) -> list[str]:
-    """List the words at two slips from a word: letters left out, doubled, or exchanged with the next one."""
+    """List the words at two slips from a long word: letters left out, doubled, or swapped with the next one."""
     return [*dict.fromkeys(twice for once in _slip(word) for twice in _slip(once))] if len(word) >= MIN_TWICE else []
 
 
 def _slip(word: str) -> Iterator[str]:
-    """Return the words with one letter less (of a short one, only if it is doubled), one doubled, or two exchanged."""
+    """Yield the words with a letter left out (of a short word only a doubled one), doubled or swapped with the next."""
     for at in range(len(word)):
         if len(word) >= MIN_REPLACED or word[at] == word[at - 1 : at]:
             yield word[:at] + word[at + 1 :]
@@ -262,13 +277,11 @@ def _slip(word: str) -> Iterator[str]:
 
 
 def _is_correctable(word: str) -> bool:
-    """Return whether a word is one of letters that people mistype: in others, an edit is mostly another word."""
+    """Return whether a word has enough letters, all ASCII: an edit of other words is mostly another word."""
     return len(word) >= MIN_LETTERS and word.isascii() and word.isalpha()
 
 
 def _replace_words(text: str, words: Sequence[tuple[str, str]]) -> str:
-    """Replace words in a text, whatever their case."""
-    spoken = text.split()
-    for old, new in words:
-        spoken = [each.lower().replace(old, new) if old in each.lower() else each for each in spoken]
-    return " ".join(spoken)
+    """Replace whole words of a text, ignoring case."""
+    nearest = dict(words)
+    return " ".join(_WORD.sub(lambda found: nearest.get(found[0].casefold(), found[0]), text).split())

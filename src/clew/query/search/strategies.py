@@ -1,8 +1,8 @@
-"""The named strategies, each one sentence over the combinators.
+"""The named strategies, each composed of combinators.
 
-A strategy factory receives the drivers and returns a strategy. Your own is known by its name:
-`Extensions(strategies={"mine": factory})`; under a built-in name it takes the place of the built-in, in the
-strategies built on that one too.
+A strategy factory receives the drivers and returns a strategy. Register your own by name:
+`Extensions(strategies={"mine": factory})`. Under a built-in name it replaces the built-in, also within the strategies
+built on that.
 """
 
 import logging
@@ -36,7 +36,7 @@ log = logging.getLogger("clew")
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """What a strategy factory may use. The reranker is loaded on first use; there may be no reranker and no model."""
+    """The resources of a strategy factory. The reranker is loaded on first use; reranker and model may be missing."""
 
     store: SearchableStore
     embedder: Embedder
@@ -45,20 +45,20 @@ class Drivers:
     llm: LLM | None = None
     split_text: SplitText = lambda text: [text]  # the storage chunker, for texts as long as documents
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
-    calibration: Calibration | None = None  # None: what the embedder says of itself
+    calibration: Calibration | None = None  # None: assumed from the embedder
     has_messages: Callable[[], bool] = lambda: True  # whether any may be found
     seen: SearchableStore | None = None  # all that the engine may see, whatever the filter of the call; None: the store
-    shown: Filter = EVERYTHING  # the filter of the store, of what is seen
+    shown: Filter = EVERYTHING  # the filter of `store` within `seen`
 
-    _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
+    _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # shared by both legs of a search
 
     def __post_init__(self) -> None:
-        analyser = QueryAnalyser(self.store, language=self.settings.ingestion.language)
+        analyser = QueryAnalyser(self.store, language=self.settings.ingestion.language, count=self.embedder.count)
         object.__setattr__(self, "_analyser", analyser)
 
     @property
     def evidence(self) -> EvidenceSource:
-        """Reads how well chunks match a query, by meaning and by words."""
+        """The source that judges how well chunks match a query, by meaning and by words."""
         known = self.calibration or assume_calibration(self.embedder.name, self.embedder.min_similarity)
         seen = self.seen or self.store
         return EvidenceSource(seen, self.shown, self.embedder, known, self._analyser, self.settings, self.has_messages)
@@ -91,21 +91,21 @@ StrategyFactory = Callable[[Drivers], Strategy]
 
 
 def semantic(drivers: Drivers) -> Strategy:
-    """Make a strategy: search by meaning (vectors)."""
+    """Make a strategy that searches by meaning (vectors)."""
     return _search_by(rank.SEMANTIC, drivers)
 
 
 def lexical(drivers: Drivers) -> Strategy:
-    """Make a strategy: search by words (BM25)."""
+    """Make a strategy that searches by words (BM25)."""
     return _search_by(rank.LEXICAL, drivers)
 
 
 def hybrid(drivers: Drivers) -> Strategy:
-    """Make a strategy: search by meaning and by words, what both find in the order of its relevance."""
+    """Make a strategy that searches by meaning and by words, and orders all hits by relevance or by `search.fusion`."""
     search, legs = drivers.settings.search, (rank.SEMANTIC, rank.LEXICAL)
     if all(drivers.strategies.get(leg) is STRATEGIES[leg] for leg in legs):
         return _search_by(rank.HYBRID, drivers)
-    own = [drivers.build_strategy(leg) for leg in legs]  # one is the user's: what it finds may be in no store
+    own = [drivers.build_strategy(leg) for leg in legs]  # one is the user's: its hits may not be in the store
     if search.fusion == "confident":
         return pipe(fuse(*own), assess(drivers.evidence), order_by_relevance)
     by = make_fuse(lambda found, _: fuse_two(found, search.semantic_weight, search), score_name="hybrid")
@@ -113,7 +113,6 @@ def hybrid(drivers: Drivers) -> Strategy:
 
 
 def _search_by(name: str, drivers: Drivers) -> Strategy:
-    """Make a strategy that ranks the candidates of a query."""
 
     def search(query: Query) -> list[Hit]:
         return rank.search(name, drivers.evidence, [query], drivers.settings)[0]
@@ -122,17 +121,17 @@ def _search_by(name: str, drivers: Drivers) -> Strategy:
 
 
 def document_boost(drivers: Drivers) -> Strategy:
-    """Make a strategy: a search in which a chunk gains from its document's summary, by meaning or over another one."""
+    """Make a strategy in which chunks gain from the summary of their document, over `search.document_strategy`."""
     search = drivers.settings.search
     over = None if search.document_strategy == "semantic" else drivers.build_strategy(search.document_strategy)
     return boost.document_boost(drivers.store, drivers.evidence, search, over=over)
 
 
 def multi_query(drivers: Drivers) -> Strategy:
-    """Make a strategy: search the question and others that the model writes, fused by reciprocal rank; else `hybrid`.
+    """Make a strategy that searches a question and the model's variations, fused by rank; `hybrid` without a model.
 
-    Ranks, because the scores of hybrid searches are relative to their own query: taking the best of them gained
-    nothing over the question alone where adding up reciprocal ranks did (MTRAG, recall@5 .280 against .305).
+    Fused by reciprocal rank, because scores of hybrid searches are relative to their own query: the best score gained
+    nothing over the question alone, adding up reciprocal ranks did (MTRAG, recall@5 .280 against .305).
     """
     base = drivers.build_strategy("hybrid")
     if drivers.llm is None:
@@ -149,20 +148,20 @@ def multi_query(drivers: Drivers) -> Strategy:
 
 
 def rerank(drivers: Drivers) -> Strategy:
-    """Make a strategy: a hybrid search whose best hits are reordered by a reranker (cross-encoder)."""
+    """Make a strategy that reorders the best hits of a hybrid search by a reranker (cross-encoder)."""
     candidates = drivers.settings.search.candidates
-    known = assess(drivers.evidence)  # what the reranker refines, of a strategy of the user's own
+    known = assess(drivers.evidence)  # the reranker refines it; a user's `hybrid` may lack it
     return pipe(drivers.build_strategy("hybrid"), known, rerank_step(drivers.reranker(), candidates=candidates))
 
 
 def self_reflective(drivers: Drivers) -> Strategy:
-    """Make a strategy: a hybrid search, repeated with a better query while the judge finds the hits insufficient."""
+    """Make a strategy that repeats a hybrid search with a better query while the judge finds the hits insufficient."""
     found = reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
     return pipe(found, assess(drivers.evidence, again=True))  # for the question, not for a refined one
 
 
 def chunked(drivers: Drivers) -> Strategy:
-    """Make a strategy for a conversation: each of its topics is a query of its own, and finds its best document."""
+    """Make a strategy for a conversation: each topic is a query of its own, and finds its best documents."""
     config = drivers.settings.conversation
     return conversation.chunked(
         drivers.build_strategy(config.strategy),
@@ -176,7 +175,7 @@ def chunked(drivers: Drivers) -> Strategy:
 
 
 def auto(drivers: Drivers) -> Strategy:
-    """Make a strategy that chooses another: the one that the question names, or the one for its kind if it can work."""
+    """Make a strategy that chooses another: the one the question names, or the one for its kind if available."""
 
     from clew.query.rewrite.route import route_question  # many patterns, which no other strategy needs
 
@@ -195,7 +194,7 @@ def auto(drivers: Drivers) -> Strategy:
 
 
 def _find_missing_part(name: str, drivers: Drivers, query: Query) -> str:
-    """Find what a strategy lacks here to gain anything on `hybrid`; empty if nothing."""
+    """Name what a strategy lacks here to gain anything over `hybrid`; empty if nothing."""
     if name in ("multi_query", "self_reflective"):
         return "" if drivers.llm else "there is no language model"
     if name != "rerank":
@@ -222,7 +221,7 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
 
 
 def _build_query_rewrite(drivers: Drivers, llm: LLM) -> Rewrite:
-    """Build the queries of multi_query: by the query transformer if it is enabled, else variations."""
+    """Build the rewrite of multi_query: the query transformer if enabled, else variations."""
     from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
     from clew.query.rewrite.transformer import Transformer, TransformerConfig
 
@@ -242,7 +241,7 @@ def _build_query_rewrite(drivers: Drivers, llm: LLM) -> Rewrite:
 
 
 def _build_judge(drivers: Drivers) -> Judge:
-    """Build a judge by the language model, or else by the reranker; without either, one that never grades."""
+    """Build a judge from the language model, else from the reranker, else one that never grades."""
     if drivers.llm is not None:
         return make_model_judge(drivers.llm)
     reranker = drivers.reranker()
@@ -283,9 +282,9 @@ _GRADE = compile_pattern(r"(?<![\d.])(-?\d+(?:\.\d+)?)(?:\s*(?:/|out\s+of)\s*5(?
 
 
 def parse_grade(answer: str) -> int | None:
-    """Parse the grade in an answer ("2", "Grade: 2", "2.5/5", "2."), rounded down; None if there is none from 1 to 5.
+    """Parse the grade in an answer ("2", "Grade: 2", "2.5/5", "2."), rounded down; None if there is none from 0 to 5.
 
-    The first number counts, but not the ends of a scale that is named before it. A grade of 0 is a 1.
+    The first number counts, except the ends of a scale named before it. A grade of 0 counts as 1.
     """
     found = _GRADE.search(_SCALE.sub(" ", answer))
     grade = math.floor(float(found[1])) if found else -1

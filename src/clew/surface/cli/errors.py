@@ -38,7 +38,7 @@ from clew.surface.cli.table import clean_for_stream
 
 
 class LazyGroup(TyperGroup):
-    """A group that knows of each command where its function or Typer application is, as "module:name"."""
+    """A group that imports its commands when they are first used; `homes` has the "module:name" of each."""
 
     homes: ClassVar[Mapping[str, str]] = {}
 
@@ -74,7 +74,7 @@ CITATIONS_INVALID = 8
 LIMIT_REACHED = 9
 ANSWER_UNSUPPORTED = 10
 INTERRUPTED = 130
-PIPE_CLOSED = 141  # what a shell reports for a program whose output nobody reads any more
+PIPE_CLOSED = 141  # what a shell reports for a program whose reader has closed the pipe
 CODE_BY_ERROR: dict[type[ClewError], int] = {
     SettingsError: USAGE_ERROR,
     NotFound: 3,
@@ -215,6 +215,10 @@ def _print_usage_error(error: Any, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
     text = error.format_message().rstrip(".")
+    if context and hasattr(error, "possibilities"):  # click looks among the command's own options only
+        known = [name for each in (context, context.find_root()) for own in each.command.params for name in own.opts]
+        near = find_close_names(error.option_name, known, max_names=1, cutoff=0.6)
+        text = f"no such option: {error.option_name}{''.join(f'; did you mean {name}?' for name in near)}"
     message = f"{text} See {path} --help" if text.endswith("?") else f"{text}; see {path} --help"
     _print_error(message[:1].lower() + message[1:], "UsageError", as_json=_wants_json(words))
     return error.exit_code if error.exit_code != 1 else USAGE_ERROR
@@ -238,7 +242,7 @@ def _print_traceback_if_verbose(error: Exception) -> None:
 
 
 def _discard_stdout() -> int:
-    """Return the exit code for a closed pipe; send the rest of the output to the null device: Python exits quietly."""
+    """Send the rest of the output to the null device, so that Python exits quietly; return the exit code."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED

@@ -31,7 +31,8 @@ def make_line_reporter(
     def on_progress(progress: Progress) -> None:
         now = clock()
         at_end = progress.total is not None and progress.done >= progress.total
-        due = now - last.get(progress.stage, float("-inf")) >= interval
+        is_known = progress.done > 0 or progress.total is not None
+        due = is_known and now - last.get(progress.stage, float("-inf")) >= interval
         if (due and not at_end) or (at_end and progress.stage not in ended):
             last[progress.stage] = now
             (ended.add if at_end else ended.discard)(progress.stage)

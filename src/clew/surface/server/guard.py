@@ -1,11 +1,10 @@
 """The guard: ASGI middleware before everything that is served, the mounted MCP server included.
 
-Every request passes it: its host and origin are checked, its key gives it its rights, its rate and its body have their
-limits, and it is counted and logged under an id. An error, whoever raises it, leaves in the one JSON shape.
+It checks the host and origin of a request, authenticates its key, limits its rate and body, and counts and logs it
+under an id. Every error leaves in the same JSON shape.
 """
 
 import asyncio
-import ipaddress
 import logging
 import math
 import re
@@ -23,15 +22,14 @@ from clew.surface.server.errors import (
     BadRequest,
     BodyTooLarge,
     BodyTooSlow,
-    HostUnknown,
     KeyInvalid,
-    NotAllowed,
     RateExceeded,
     RequestRejected,
     ServerBusy,
     error_to_json,
     format_error_body,
 )
+from clew.surface.server.hosts import HostRules
 from clew.surface.server.keys import Access, authenticate
 from clew.surface.server.observe import REQUEST_ID, set_attributes, start_span
 from clew.surface.to_json import dump_json
@@ -42,73 +40,20 @@ if TYPE_CHECKING:
 
     from clew.surface.server.state import Server
 
-_HOST: Final = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::[0-9]{1,5})?", re.ASCII)
-LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-class HostRules:
-    """The names and origins that a server answers to."""
-
-    def __init__(self, config: ServerConfig) -> None:
-        self.is_loopback = is_loopback(config.host)
-        self._origins = frozenset(origin.rstrip("/").lower() for origin in config.origins)
-        own = {config.host.lower(), *(name.lower() for name in config.hosts)}
-        # On every address and without names of its own, only the key protects it, and it needs one.
-        self._names = None if is_wildcard(config.host) and not config.hosts else LOOPBACK_NAMES | own
-
-    def check_host(self, host: str) -> None:
-        """Raise HostUnknown unless the request is for this server."""
-        if self._names is not None and split_host(host) not in self._names:
-            raise HostUnknown("this server has another name; add it to server.hosts if it is meant")
-
-    def check_origin(self, origin: str, host: str) -> dict[str, str]:
-        """Return the headers that let a page read the reply; NotAllowed if the page is of another origin."""
-        given = origin.rstrip("/").lower()
-        if given in self._origins:
-            return {"access-control-allow-origin": origin, "vary": "origin"}
-        if given.partition("://")[2] == host.lower() and given.startswith(("http://", "https://")):
-            return {}
-        raise NotAllowed("pages of this origin may not call the server; add it to server.origins if it is meant")
-
-
-def split_host(host: str) -> str | None:
-    """Return the name in a Host header, without the port; None if it is no name and port."""
-    found = _HOST.fullmatch(host)
-    return (found["address"] or found["name"]).lower() if found else None
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def is_wildcard(host: str) -> bool:
-    """Return whether an address is every address of this machine."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
-
-
 MAX_BUCKETS = 10_000
 BURST = 2.0  # seconds' worth of requests that may come at once
 
 
 class RateLimit:
-    """How many requests a second one caller may send; used by one thread, that of the event loop."""
+    """The token buckets of the callers; used only in the thread of the event loop."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._capacity = max(1.0, rate * BURST)
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and at what time
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens left, and at what time
 
     def check(self, caller: str, now: float | None = None) -> None:
-        """Take one from the bucket of a caller; RateExceeded, with the time to wait, if it is empty."""
+        """Take a token from the bucket of a caller; if it is empty, raise RateExceeded with the time to wait."""
         if not self._rate:
             return
         now = monotonic() if now is None else now
@@ -126,12 +71,12 @@ class RateLimit:
 
 
 MAX_JSON: Final = 4 * 1024 * 1024  # bytes of a body that is no upload
-BODY_TIMEOUT: Final = 15.0  # seconds for the head of a request, and for a body; for a long one 1 s more a kilobyte
-MIN_RATE: Final = 1024  # bytes a second that a body must bring, once its first seconds are over
+BODY_TIMEOUT: Final = 15.0  # seconds for the head of a request, and for a body, plus 1 s per kilobyte received
+MIN_RATE: Final = 1024  # bytes a second that a body must bring after these seconds
 
 
 class LimitedBody:
-    """Receives a body within its limits. A rejection is kept: frameworks turn an error of `receive` into another."""
+    """A request body within its limits; it keeps a rejection, since frameworks turn errors of `receive` into others."""
 
     def __init__(self, receive: "Receive", config: ServerConfig, *, is_upload: bool) -> None:
         self.rejection: RequestRejected | None = None
@@ -146,7 +91,7 @@ class LimitedBody:
         self._gone = asyncio.Event()
 
     async def open(self, headers: Mapping[str, str]) -> None:
-        """Check the length that a request states: BodyTooLarge if it is beyond the limit."""
+        """Check the content-length of a request; raise BodyTooLarge if it is beyond the limit."""
         length = headers.get("content-length")
         if length is not None:
             if not length.isascii() or not length.isdigit():
@@ -154,17 +99,17 @@ class LimitedBody:
             if int(length) > self._limit:
                 raise self._make_too_large()
         if "transfer-encoding" not in headers and int(length or 0) == 0:
-            self._read_ahead = await self.receive()  # it is there: whoever waits for the client to go can begin
+            self._read_ahead = await self.receive()  # the body is empty, so `wait_gone` can begin
 
     async def wait_gone(self) -> None:
-        """Wait until the client has gone, or has its reply; the body must be read by then."""
+        """Wait until the client has disconnected or has its reply; this begins once the body is read."""
         await self._complete.wait()
         while not self._gone.is_set() and (await self._receive())["type"] != "http.disconnect":
             pass
         self._gone.set()
 
     async def receive(self) -> "Message":
-        """Return the next part of the body; later, that the client is gone."""
+        """Return the next message of the body; after the last one, wait for the disconnect."""
         if self._read_ahead is not None:
             message, self._read_ahead = self._read_ahead, None
             return message
@@ -199,12 +144,12 @@ class LimitedBody:
         )
 
 
-PART = 65_536  # bytes of a reply that are handed over at a time: the next ones when the client has read some
-CLIENT_GONE = 499  # for the log: nobody was there to get a status
+PART = 65_536  # bytes of a reply to send at a time; the next part waits until the client has read some
+CLIENT_GONE = 499  # for the log: no client was left to get a status
 
 
 class Reply:
-    """Sends what the application replies, with our headers; a client that reads nothing is given up in time."""
+    """The reply of the application with the guard's headers; a client that stops reading is dropped after a timeout."""
 
     def __init__(self, send: "Send", body: "LimitedBody", request_id: str, *, timeout: float) -> None:
         self.headers: dict[str, str] = {"x-request-id": request_id, "x-content-type-options": "nosniff"}
@@ -218,7 +163,7 @@ class Reply:
         self._is_replaced = False
 
     async def send(self, message: "Message") -> None:
-        """Pass on a message of the application; once a body was rejected, that is the reply."""
+        """Pass on a message of the application; if the body was rejected, reply with that error instead."""
         if self._is_replaced:
             return
         if message["type"] == "http.response.start":
@@ -235,7 +180,7 @@ class Reply:
         self.is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def end_stream(self, error: RequestRejected) -> None:
-        """End the events of a reply with one that says why."""
+        """End the events of a reply with an error event."""
         event = f"event: error\ndata: {dump_json(error_to_json(error))}\n\n"
         await self.send({"type": "http.response.body", "body": event.encode()})
 
@@ -249,7 +194,7 @@ class Reply:
         await self._send_whole(body, "application/json")
 
     async def send_preflight(self) -> None:
-        """Tell a browser what a page of another origin may send."""
+        """Answer the CORS preflight of a browser."""
         self.status = 204
         self.headers |= {
             "access-control-allow-methods": "GET, POST, DELETE",
@@ -275,7 +220,7 @@ class Reply:
 
 
 def _split(message: "Message") -> Iterator["Message"]:
-    """Yield the message in parts, where it has a long body."""
+    """Yield a message; if its body is long, in parts."""
     body = message.get("body", b"")
     last = max(0, (len(body) - 1) // PART * PART)
     for start in range(0, last, PART):
@@ -283,7 +228,7 @@ def _split(message: "Message") -> Iterator["Message"]:
     yield {**message, "body": body[last:]} if last else message
 
 
-CHECK_SECONDS = 0.5  # between two looks at the key of a stream
+CHECK_SECONDS = 0.5  # between two checks of a stream's key
 
 
 async def run_watched(
@@ -294,10 +239,10 @@ async def run_watched(
     check_key: Callable[[], Awaitable[object]] | None,
     is_closing: Callable[[], bool],
 ) -> None:
-    """Run a call of the application; it is cancelled once nobody is there for it.
+    """Run a call of the application; cancel it when its client disconnects.
 
-    Work in a thread then ends at its next step. A stream whose key was revoked or has expired, and one that is open
-    when the server stops, ends with an event that says so.
+    Work in a thread then ends at its next step. A stream ends with an error event if its key is revoked or expires, or
+    if the server shuts down.
     """
     work = asyncio.ensure_future(call)
     gone = asyncio.create_task(body.wait_gone())
@@ -322,7 +267,7 @@ async def run_watched(
 async def _find_end(
     check_key: Callable[[], Awaitable[object]] | None, is_closing: Callable[[], bool]
 ) -> RequestRejected | None:
-    """Return why a stream must end now, if it must."""
+    """Return the error that ends a stream now, or None."""
     if is_closing():
         return ServerBusy("the server is shutting down; ask again later")
     try:
@@ -334,7 +279,7 @@ async def _find_end(
 
 
 async def _cancel(task: "asyncio.Future[Any]") -> None:
-    """End a task and wait for it; an error that it had is another's to raise."""
+    """Cancel a task and wait for it; its error is retrieved here, and raised elsewhere."""
     if not task.done():
         task.cancel()
         await asyncio.wait({task})
@@ -346,12 +291,12 @@ log = logging.getLogger(__name__)
 OPEN_PATHS: Final = frozenset(
     {"/health", "/ready", "/docs", "/docs/page.js", "/docs/page.css", "/openapi.json", *FILES}
 )
-UPLOAD_PATHS: Final = frozenset({"/v1/documents"})  # what they take is a file on the disk, and no JSON
+UPLOAD_PATHS: Final = frozenset({"/v1/documents"})  # their bodies are files on the disk, not JSON
 _REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 
 
 class Guard:
-    """Wraps the whole application."""
+    """The middleware around the whole application."""
 
     def __init__(self, app: "ASGIApp", server: "Server") -> None:
         self._app = app
@@ -414,7 +359,7 @@ class Guard:
         )
 
     async def _admit(self, scope: "Scope", headers: dict[str, str]) -> Access:
-        """Admit a request and return its rights, if its caller has not sent too many."""
+        """Authenticate a request, check its rate, and return its rights."""
         try:
             access = await self._authenticate(scope, headers)
         except KeyInvalid:

@@ -1,4 +1,4 @@
-"""Runs the server until it is told to stop: uvicorn around the application, with limits for each connection."""
+"""The running of the server until it is stopped: uvicorn around the application, with limits for each connection."""
 
 import asyncio
 import socket
@@ -25,7 +25,8 @@ from clew.surface.mcp import MCP_HINT, is_mcp_installed
 from clew.surface.server import guard
 from clew.surface.server.call import refuse_unknown_parameters
 from clew.surface.server.errors import RequestRejected, ServerBusy, format_error_body, make_error_json
-from clew.surface.server.guard import MIN_RATE, OPEN_PATHS, Guard, is_loopback
+from clew.surface.server.guard import MIN_RATE, OPEN_PATHS, Guard
+from clew.surface.server.hosts import is_loopback
 from clew.surface.server.keys import reading_keys
 from clew.surface.server.observe import REQUEST_ID
 from clew.surface.server.routes import ask, documents, evaluations, jobs, messages, openai, operations, search
@@ -34,14 +35,14 @@ from clew.surface.to_json import dump_json
 from clew.surface.web import routes as web
 
 MAX_CONNECTIONS: Final = 800  # at a time: a process may usually have 1024 files open
-UNSENT: Final = 65_536  # bytes of a reply that the system takes ahead of what the client has room for
+UNSENT: Final = 65_536  # bytes of a reply that the kernel buffers beyond what the client has room for
 
 
 def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Protocol]:
-    """Make the class of connections with these limits, as uvicorn takes it.
+    """Make the connection class with these limits, as uvicorn takes it.
 
-    Uvicorn closes a connection that is silent after a reply. It waits for ever for one that never sends a whole
-    head, or the rest of a body that was answered early, and for one that does not read what was sent.
+    Uvicorn closes a connection that is idle after a reply. It waits forever for a client that never sends a whole head,
+    or the rest of a body that was answered early, and for one that does not read its reply.
     """
 
     class LimitedProtocol(H11Protocol):
@@ -49,7 +50,7 @@ def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Proto
 
         head_timer: asyncio.TimerHandle | None = None
         reply_timer: asyncio.TimerHandle | None = None
-        unread: int | None = None  # of a stuck reply, the bytes left at the last check; None: it is not stuck
+        unread: int | None = None  # bytes of a stalled reply left at the last check; None: not stalled
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -80,19 +81,19 @@ def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Proto
             super().connection_lost(exc)
 
         def _time_head(self) -> None:
-            """Start the clock where the next head is awaited, and stop it where one is there."""
+            """Start the timer while the next head is awaited; stop it otherwise."""
             if not self._awaits_head() or self.transport.is_closing():
                 self._stop_timer()
             elif self.head_timer is None:
                 self.head_timer = self.loop.call_later(timeout, self.transport.close)
 
         def _awaits_head(self) -> bool:
-            """Return whether no request is under way; what still comes of a body that has its reply is no request."""
+            """Return whether no request is in progress; the rest of a body that has its reply does not count."""
             is_answered = self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE
             return self.conn.their_state is h11.IDLE or is_answered
 
         def _check_reply(self) -> None:
-            """Cut a connection whose client reads less than a kilobyte a second, also one that is closing."""
+            """Abort a connection, even a closing one, whose client reads less than a kilobyte a second."""
             self.reply_timer = self.loop.call_later(timeout, self._check_reply)
             left = self.transport.get_write_buffer_size()
             if not left or not (self.flow.write_paused or self.transport.is_closing()):
@@ -111,14 +112,14 @@ def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Proto
 
 
 def _keep_unsent_small(connection: socket.socket | None) -> None:
-    """Let the system take little of a reply ahead: then it is seen how fast the client reads, and memory is free."""
+    """Let the kernel buffer little of a reply: this shows how fast the client reads, and saves memory."""
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if connection is not None and option is not None:
         connection.setsockopt(socket.IPPROTO_TCP, option, UNSENT)
 
 
 def _format_refusal() -> bytes:
-    """Format the reply to a connection too many."""
+    """Format the reply to a connection beyond the limit."""
     error = ServerBusy("too many connections are open; try again later")
     status, body = format_error_body(error, "")
     head = f"HTTP/1.1 {status} Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
@@ -147,7 +148,7 @@ def make_uvicorn(server: Server, on_start: Callable[[str], None] | None = None) 
 
 
 class _Announcing(uvicorn.Server):
-    """A uvicorn server that says when it listens, and where; told to stop, it ends the streams first."""
+    """A uvicorn server that reports its address once it listens, and ends the streams first on shutdown."""
 
     def __init__(self, config: uvicorn.Config, server: Server, on_start: Callable[[str], None] | None) -> None:
         super().__init__(config)
@@ -176,18 +177,18 @@ def format_address(host: str, port: int) -> str:
 
 
 def run_server(server: Server, on_start: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; DriverFailed if the address cannot be had."""
+    """Serve until SIGINT or SIGTERM; raise DriverFailed if it cannot listen on the address."""
     running = make_uvicorn(server, on_start)
     try:
         running.run()
-    except SystemExit as error:  # uvicorn ends so where it cannot listen
+    except SystemExit as error:  # uvicorn exits this way if it cannot listen
         server.close()
         place = f"{server.config.host}:{server.config.port}"
         raise DriverFailed(
             f"the server cannot listen on {place}; another program has the port (server.port), or it is no address of "
             "this machine (server.host)"
         ) from error
-    except KeyboardInterrupt:  # uvicorn has stopped in good order, and passes the signal on
+    except KeyboardInterrupt:  # uvicorn has shut down, and passes the signal on
         return
 
 
@@ -225,7 +226,7 @@ def make_app(server: Server) -> ASGIApp:
 
 
 def _make_mcp(server: Server) -> tuple[Sequence[BaseRoute], AbstractAsyncContextManager[None]]:
-    """Make the routes of /mcp and the context that they run in; without its package, a route that says so."""
+    """Make the routes of /mcp and their context; without the MCP package, a route that reports this."""
     if not is_mcp_installed():
         return [Route("/mcp", _refuse_mcp, methods=["GET", "POST", "DELETE"])], nullcontext()
     from clew.surface.server.mcp_mount import make_mcp_app, refuse_stream
@@ -251,7 +252,7 @@ def _make_lifespan(server: Server, mcp_sessions: AbstractAsyncContextManager[Non
 
 
 def lift_descriptions(schema: Any) -> Any:
-    """Give a field of the schema that may be null the description of what it is otherwise."""
+    """Give each nullable field of the schema the description of its other type."""
     if isinstance(schema, list):
         return [lift_descriptions(each) for each in schema]
     if not isinstance(schema, dict):
@@ -266,7 +267,7 @@ def lift_descriptions(schema: Any) -> Any:
 
 
 def _add_security(described: dict[str, Any], server: Server) -> dict[str, Any]:
-    """Add to the OpenAPI schema the key that each operation needs, where keys are needed."""
+    """Add the key to each operation of the OpenAPI schema, if keys are needed."""
     with reading_keys():
         if is_loopback(server.config.host) and not server.keys.exists():
             return described
@@ -311,7 +312,7 @@ def describe_invalid(content_type: str, problems: Sequence[Mapping[str, Any]]) -
 async def _reply_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
-    if error.status_code == 405 and "allow" not in headers:  # the router names those of one route of a path alone
+    if error.status_code == 405 and "allow" not in headers:  # the router names the methods of one route only
         place = getattr(request.scope.get("route"), "path_format", "")
         methods = _list_methods(request.url.path) or _list_methods(place)
         headers = {"allow": ", ".join(methods)} if methods else headers

@@ -1,4 +1,4 @@
-"""What a running server holds: its settings, keys, engines, threads and counters."""
+"""The state of a running server: its settings, keys, engines, threads and counters."""
 
 import asyncio
 import logging
@@ -18,14 +18,14 @@ from clew.drivers import MEMORY
 from clew.surface.server.engines import Engines
 from clew.surface.server.errors import Places, ServerBusy, TimeExceeded
 from clew.surface.server.events import Streams
-from clew.surface.server.guard import is_loopback
+from clew.surface.server.hosts import is_loopback
 from clew.surface.server.keys import Keys, find_server_folder, open_keys
 from clew.surface.server.observe import Metrics, start_span
 from clew.surface.server.uploads import Uploads
 from clew.surface.settings.load import Invocation
 
 log = logging.getLogger(__name__)
-MAX_WAITING = 1000  # requests that may wait for one of the places of their kind
+MAX_WAITING = 1000  # requests that may wait for a free thread of their pool
 
 
 class _Limits(TypedDict):
@@ -35,7 +35,7 @@ class _Limits(TypedDict):
 
 
 class Server:
-    """One server over the collections of one place; to be closed."""
+    """A server over the collections of one place. Close it after use."""
 
     def __init__(self, start: Invocation) -> None:
         if start.path == MEMORY:
@@ -61,13 +61,13 @@ class Server:
         self.metrics.add_gauge("clew_collections_open", "Open collections.", self.engines.count_open)
 
     def resume(self) -> None:
-        """Take up the uploads that a former server accepted and did not finish, and from now on those of another."""
+        """Resume uploads that an earlier server left unfinished; from now on also those of other servers that stop."""
         if not self.config.read_only:
             self.uploads.sweep(self.engines)
             self._sweeping.start()
 
     def _sweep_on(self) -> None:
-        """Look for uploads whose server is gone, in collections that nobody has asked this one for yet."""
+        """Poll for uploads whose server is gone, in collections that nobody has opened here yet."""
         while not self._stop_sweeping.wait(self.start.settings.jobs.lease):
             try:
                 self.uploads.sweep(self.engines)
@@ -75,14 +75,14 @@ class Server:
                 log.warning("the uploads could not be looked through", exc_info=True)
 
     def drop_collection(self, name: str) -> DroppedCollection:
-        """Close a collection and remove it for good, with its uploads; return what it was."""
+        """Close a collection and remove it for good, with its uploads; return its record."""
         with self.uploads.changing(name):
             dropped = self.engines.drop(name)
             self.uploads.drop_collection(name)
         return dropped
 
     def close(self) -> None:
-        """End streams, take no more calls, hand jobs back, and close the collections."""
+        """End streams, refuse further calls, hand jobs back, and close the collections."""
         self.is_closing = True
         self._stop_sweeping.set()
         if self._sweeping.is_alive():
@@ -103,9 +103,9 @@ class Server:
 
 
 def check_address(config: ServerConfig, keys: Keys) -> None:
-    """Raise SettingsError if there is no such address, or it can be reached from elsewhere and there are no keys.
+    """Raise SettingsError for an invalid address, or for one that others can reach while there are no keys.
 
-    DriverFailed if the keys cannot be read.
+    Raises DriverFailed if the keys cannot be read.
     """
     known = keys.read()
     try:
@@ -124,14 +124,14 @@ T = TypeVar("T")
 
 
 class CallPool:
-    """Runs blocking calls in threads, first come first served."""
+    """A thread pool for blocking calls, first come, first served."""
 
     def __init__(self, name: str, max_concurrent: int, *, max_waiting: int, timeout: float, places: Places) -> None:
         self._places = places
         self._threads = ThreadPoolExecutor(max_concurrent, thread_name_prefix=f"clew-{name}")
         self._limit = max_concurrent + max_waiting
         self._timeout = timeout
-        self._calls: set[threading.Event] = set()  # one for each call that is there, set when nobody waits for it
+        self._calls: set[threading.Event] = set()  # one event per call, set when nobody waits for it
         self._closed = False
 
     @property
@@ -140,9 +140,9 @@ class CallPool:
         return len(self._calls)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run a call and return its result; ServerBusy where too many wait, TimeExceeded where it takes too long.
+        """Run a call and return its result; raise ServerBusy if too many wait, TimeExceeded if it takes too long.
 
-        A call that nobody waits for any more is told so: a request to a model ends, other work at its next step.
+        A call that nobody waits for any more is cancelled: a request to a model ends, other work at its next step.
         """
         if self._closed:
             raise ServerBusy("the server is shutting down; ask again", headers={"retry-after": "5"})
@@ -173,7 +173,7 @@ class CallPool:
                 cancelled.set()
 
     def close(self) -> None:
-        """Take no further call and end those that run, at their next step."""
+        """Refuse further calls, and end running ones at their next step."""
         self._closed = True
         for each in tuple(self._calls):
             each.set()
@@ -181,6 +181,6 @@ class CallPool:
 
 
 def _forget(future: "asyncio.Future[Any]") -> None:
-    """Take the error of a call that nobody waits for, so that it is not reported as lost."""
+    """Retrieve the error of a call that nobody waits for, so that asyncio does not report it."""
     if not future.cancelled():
         future.exception()

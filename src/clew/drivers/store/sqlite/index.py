@@ -1,7 +1,7 @@
-"""The index of a collection in SQLite: in memory while the collection is small, a shard on disk when it is large.
+"""The index of a collection in SQLite: in memory for a small collection, a shard on disk for a large one.
 
-Either follows the database up to the state that a search asks for. A shard is saved, and its graph is built in a child
-process, while searches go on.
+Both follow the database up to the state that a search needs. Searches continue while a shard is saved and a child
+process builds its graph.
 """
 
 import logging
@@ -32,21 +32,21 @@ from clew.drivers.store.sqlite.shard import BrokenIndex, ShardIndex
 from clew.drivers.store.sqlite.shards import ELSEWHERE, ShardHome
 from clew.drivers.store.sqlite.signals import RowCache, WordCounts, stack_vectors
 
-Follower = ExactIndex | ShardIndex  # both search as `clew.drivers.store.backend.Index` says
-EXACT_LIMIT = 200_000  # chunks searched in memory while the index is another process's, or is built
-DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
-REST = 60.0  # seconds after a build that failed, before a thread tries again
-SMALL_SHARE = 20  # of a collection, below which what was added since the last flush does not wait for a graph
-LOOK_AFTER = 10.0  # seconds for which a process has the collection open before it builds what another process left due
+Follower = ExactIndex | ShardIndex  # both with the searches of `clew.drivers.store.backend.Index`
+EXACT_LIMIT = 200_000  # chunks to search in memory while another process has the index, or it is being built
+DELETE_ATTEMPTS = 20  # for a shard into which another process writes meanwhile
+REST = 60.0  # seconds between a failed build and the next attempt in a thread
+SMALL_SHARE = 20  # a flush does not wait for a graph if it adds less than one in this many chunks
+LOOK_AFTER = 10.0  # seconds after opening before a process builds an index that another process left due
 
 log = logging.getLogger(__name__)
 
 
 class SqliteIndex(ScanIndex):
-    """Searches of a collection; see `clew.drivers.store.backend.Index`. A broken index is built again once.
+    """Searches of a collection; see `clew.drivers.store.backend.Index`. A broken index is rebuilt once per search.
 
-    The index in use changes when the collection grows or shrinks or the index breaks. A process that does not get the
-    lock of the shards searches in memory.
+    The active index changes when the collection grows or shrinks, or the index breaks. A process without the lock of
+    the shards searches in memory.
     """
 
     def __init__(self, database: Database, folder: Path | None, config: StoreConfig) -> None:
@@ -54,14 +54,14 @@ class SqliteIndex(ScanIndex):
         self._database, self._folder, self._config = database, folder, config
         self._rows = RowCache(database)
         self._home = ShardHome(database, folder, self._rows) if folder else None
-        self._lock = threading.RLock()  # held while the index in use is chosen or replaced
-        self._upkeep = threading.Lock()  # held while the index is built, inspected or deleted; taken before the other
+        self._lock = threading.RLock()  # held while the active index is chosen or replaced
+        self._upkeep = threading.Lock()  # held while the index is built, inspected or deleted; acquired before _lock
         self._exact: ExactIndex | None = None
         self._shard: ShardIndex | None = None
         self._builder = shards.Builder()
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None  # of the last build that nobody waited for
-        self._rests_until = 0.0  # after a build that failed
+        self._thread: threading.Thread | None = None  # of the last background build
+        self._rests_until = 0.0  # after a failed build
         self._looks_at = monotonic() + LOOK_AFTER
         self._flushed_row = database.read_state().last
 
@@ -94,7 +94,7 @@ class SqliteIndex(ScanIndex):
         raise AssertionError
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
-        """Count the chunks that have each of the terms; where all are counted, no index is opened for it."""
+        """Count, for each term, the chunks that have it; do not open an index only for exact counts."""
         state = _get_state(head)
         if at_most is None and not (self._shard or self._exact):
             saved = self._home.find_word_counts(state) if self._home else None
@@ -103,25 +103,25 @@ class SqliteIndex(ScanIndex):
         return having if at_most is None else [min(count, at_most) for count in having]
 
     def vectors(self, head: Head, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of those of the chunks that exist."""
+        """Return the vectors of the existing chunks."""
         if (exact := self._exact) and (known := exact.vectors(head, chunk_ids)) is not None:
             return known
         made = [each for each in self._rows.load_chunks(head, chunk_ids) if each[signals.VECTOR]]
         return dict(zip([each[1] for each in made], stack_vectors(made, self._database.dim), strict=True))
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
-        """Find what the rankings of each query find, and more chunks."""
+        """Find the candidates of each query."""
         return self._search(head, lambda own: own.candidates(head, queries))
 
-    # -- the index in use
+    # -- the active index
 
     def _get_index(self, head: Head) -> Follower:
-        """Return the index to search, in memory or on disk, caught up with the database at least to a state."""
+        """Return the index to search, in memory or on disk, caught up with the database at least to `head`."""
         state = _get_state(head)
         with self._lock:
             home = self._home
             if not home or not self._needs_shard(state):
-                if home and not home.building:  # what is being built is opened under the same lock
+                if home and not home.building:  # a shard that is being built needs the lock
                     self._close_shard()
             elif not self._serves_until_built(state) and home.lock():
                 return self._get_shard(home, state)
@@ -150,18 +150,18 @@ class SqliteIndex(ScanIndex):
         return self._shard
 
     def _needs_shard(self, state: CollectionState) -> bool:
-        """Return whether a collection needs the shard; one that shrinks keeps it for a while, so as not to switch."""
+        """Return whether a collection needs the shard; a shrinking one keeps it for a while (hysteresis)."""
         limit = self._config.exact_below // 2 if self._shard else self._config.exact_below
         return self._home is not None and state.chunks > limit
 
     def _serves_until_built(self, state: CollectionState) -> bool:
-        """Return whether to search the index in memory until a shard is built: to fill one now would take seconds."""
+        """Return whether to search in memory until a shard is built, since filling one now would take seconds."""
         if not self._home or not self._exact or self._shard or state.chunks <= shards.MIN_ROWS:
             return False
         return state.chunks <= EXACT_LIMIT and not self._home.list_usable(state)
 
     def _discard_broken(self, index: Follower, error: Exception) -> None:
-        """Delete a shard that broke, unless it has been replaced already; the next search builds another."""
+        """Delete a broken shard, unless it has already been replaced; the next search builds another."""
         with self._lock:
             if isinstance(index, ShardIndex) and index is self._shard:
                 self._shard = None
@@ -185,7 +185,7 @@ class SqliteIndex(ScanIndex):
         return DriverFailed(f"{self._folder}: the index cannot be built ({error}); check the free space on the disk")
 
     def get_name(self) -> str:
-        """Return the name of the index that searches now, or would, in memory or on disk; takes no lock to tell."""
+        """Return the name of the active index, or of the one that a search would use; takes no lock of the shards."""
         state = self._database.read_state()
         with self._lock:
             home = self._home if self._needs_shard(state) else None
@@ -194,10 +194,10 @@ class SqliteIndex(ScanIndex):
             return f"{name}; a new one is being built" if is_built else name
 
     def discard(self) -> list[str]:
-        """Delete the index with all its files; the next search builds another. Return what could not be deleted.
+        """Delete the index with all its files; the next search builds another. Return problems as sentences.
 
-        If another process has it open, it loses the names of its files, not the files: it searches on, and at its next
-        search finds itself too far behind and builds a new one.
+        Another process with the index open keeps the unlinked files. At its next search it finds itself too far behind
+        and builds a new index.
         """
         with self._upkeep, self._lock:
             self._exact = None
@@ -207,7 +207,7 @@ class SqliteIndex(ScanIndex):
             if self._shard:
                 self._shard.close_without_saving()
                 self._shard = None
-            left = self._home.list_shards()  # one that is built from now on holds nothing deleted
+            left = self._home.list_shards()  # shards built from now on contain no deleted content
             for _ in range(DELETE_ATTEMPTS):
                 for path in left:
                     delete_folder(path)
@@ -218,9 +218,9 @@ class SqliteIndex(ScanIndex):
             return [f"{path}: another process has it open; end it and run the erasure again" for path in left]
 
     def inspect(self, *, is_quick: bool) -> list[Defect]:
-        """Find what is wrong with the index on disk: files, chunks, words. One that another process holds is left out.
+        """Find defects of the index on disk: files, chunks, words. Skip an index that another process holds.
 
-        Quickly, the words are not counted.
+        is_quick: Do not count words.
         """
         state = self._database.read_state()
         with self._upkeep, self._lock:
@@ -228,7 +228,7 @@ class SqliteIndex(ScanIndex):
             if not home or not (home.list_shards() or self._needs_shard(state)) or not home.lock():
                 return []
             defects = [
-                Defect("orphans", f"{folder} is an index that was not finished", "", "rebuild")
+                Defect("orphans", f"{folder} is an index that was not finished", "", "rebuild", severity="warning")
                 for folder in home.list_shards()
                 if read_checkpoint(folder) is None
             ]
@@ -254,7 +254,7 @@ class SqliteIndex(ScanIndex):
         return defects
 
     def close(self) -> None:
-        """End a build in the thread, of which nothing is left, and close the index."""
+        """Cancel a background build, which leaves nothing behind, and close the index."""
         self._builder.stop()
         with self._starting:
             thread = self._thread
@@ -267,7 +267,7 @@ class SqliteIndex(ScanIndex):
     # -- upkeep
 
     def keep_up(self, head: Head) -> None:
-        """Build the graph in a thread if that is due in a process that searches; return at once."""
+        """Start a background build of the graph if it is due and this process searches."""
         state = _get_state(head)
         with self._starting:
             if self._thread is not None and self._thread.is_alive():
@@ -279,13 +279,13 @@ class SqliteIndex(ScanIndex):
                 self._thread.start()
 
     def _look(self, head: Head) -> None:
-        """Look as `keep_up`, now and then, in a process that goes on searching: another may have left a build due."""
+        """Call `keep_up` from time to time while this process searches: another may have left a build due."""
         if (now := monotonic()) >= self._looks_at:
             self._looks_at = now + REST
             self.keep_up(head)
 
     def _is_build_due(self, state: CollectionState) -> bool:
-        """Return whether this process searches, would be much faster with another shard, and may build it."""
+        """Return whether this process searches, would be much faster with a new shard, and may build it."""
         shard = self._shard
         if not self._home or not (shard or self._exact) or not self._needs_shard(state):
             return False
@@ -293,10 +293,10 @@ class SqliteIndex(ScanIndex):
             return shards.is_rebuild_due(shard.checkpoint if shard else None, state) and self._home.lock()
 
     def flush(self, *, with_graph: bool = True, is_thorough: bool = False) -> bool:
-        """Return when the index is safe on disk, with a new graph if one is due and asked for.
+        """Save the index to disk, with a new graph if one is due and `with_graph`.
 
-        False where little was added since the last flush by a process that searches: a graph that is due is then built
-        in a thread, so that who adds a page to a large collection does not wait for it. Not if it `is_thorough`.
+        If a searching process has added little since the last flush, return False and build a due graph in a thread, so
+        that adding a page to a large collection does not wait for it. With `is_thorough`, always wait.
         """
         state = self._database.read_state()
         if with_graph and not is_thorough:
@@ -310,13 +310,13 @@ class SqliteIndex(ScanIndex):
     def _flush_quietly(self, state: CollectionState) -> None:
         try:
             self._build_and_save(state)
-        except (ClewError, OSError) as error:  # it is raised where the index is searched or flushed next
+        except (ClewError, OSError) as error:  # the next search or flush raises it
             self._rests_until = monotonic() + REST
             if not self._builder.is_stopped:
                 log.warning("the index was not kept up while the collection grew: %s", error)
 
     def _build_and_save(self, state: CollectionState, *, with_graph: bool = True) -> None:
-        """Build a shard if one is due and save the one in use; searches continue meanwhile."""
+        """Build a shard if one is due, and save the active one; searches continue meanwhile."""
         with self._upkeep:
             with self._lock:
                 home = self._home
@@ -341,9 +341,9 @@ class SqliteIndex(ScanIndex):
                     self._discard_broken(index, error)
 
     def _build_shard(self, home: ShardHome, target: Path, newest: Checkpoint | None, state: CollectionState) -> bool:
-        """Build a shard from a copy of the one in use, or anew, and use it; False, and it is deleted, if it fails.
+        """Build a shard, new or from a copy of the active one, and activate it; if that fails, delete it.
 
-        It is opened and caught up while the old index is searched.
+        The old index is searched until the new one is open and has caught up. Return whether the build succeeded.
         """
         is_built, made = False, None
         try:
@@ -358,14 +358,14 @@ class SqliteIndex(ScanIndex):
                 if made:
                     self._shard, self._exact = made, None
                 elif not old:
-                    self._close_shard()  # another process may have more luck
-            if made and old:  # without the lock: to give back a large shard takes seconds
+                    self._close_shard()  # another process may succeed
+            if made and old:  # without the lock, since closing a large shard takes seconds
                 old.close_without_saving()
                 delete_folder(old.folder)
         return is_built
 
     def _copy_shard(self, target: Path) -> Checkpoint | None:
-        """Copy the shard in use, to be extended; None if it cannot be copied: another is made without it."""
+        """Copy the active shard for extension; return None if that fails, so that a new one is built."""
         index = self._get_index(self._database.read_state())
         try:
             return index.copy_to(target) if isinstance(index, ShardIndex) else None

@@ -1,4 +1,4 @@
-"""The rows of a collection in SQLite: which are meant as SQL, and what a transaction decided written to the tables."""
+"""The rows of a collection in SQLite: queries as SQL, and the changes of a transaction."""
 
 import json
 import sqlite3
@@ -36,7 +36,7 @@ from clew.drivers.store.sqlite.database import Database
 from clew.drivers.store.sqlite.signals import COLUMNS as SIGNALS
 from clew.drivers.store.sqlite.signals import pack_vectors, unpack_vector
 
-MAX_VALUES = 500  # in one condition, else they are a JSON list
+MAX_VALUES = 500  # parameters of one condition; more are sent as a JSON list
 _OF_SIGNAL: Final = ("seconds", "facets", "terms", "counts", "vector")
 _SIGNAL: Final = ("row", "signal_id", "facets", "seconds", "signal_length", "terms", "counts", "vector")
 _get_signal, _get_found_by, _get_staged = (
@@ -44,7 +44,7 @@ _get_signal, _get_found_by, _get_staged = (
     itemgetter(*schema.FOUND_BY),
     itemgetter("row", "vector"),
 )
-_CHECKED: Final = frozenset(("terms", "counts", "vector"))  # of a signal: read with its checksum
+_CHECKED: Final = frozenset(("terms", "counts", "vector"))  # columns of a signal to read with its checksum
 _STORED: Final[Mapping[int, tuple[str, ...]]] = {
     **COLUMNS,
     CHUNK: tuple(name for name in COLUMNS[CHUNK] if name not in _OF_SIGNAL),
@@ -59,7 +59,7 @@ _DELETE: Final = {
     kind: f"DELETE FROM {TABLES[kind]} WHERE {' AND '.join(f'{name} = ?' for name in names)}"
     for kind, names in KEYS.items()
 }
-# Without statistics, SQLite would read all messages of a thread instead of looking a few up.
+# Without statistics, SQLite would read all messages of a thread instead of using these indexes.
 _INDEXES: Final[Mapping[tuple[int, str], str]] = {
     **{(PIECE, name): f" INDEXED BY pieces_{name}" for name in ("message", "parent", "awaits", "block")},
     (CHUNK, "pending"): " INDEXED BY chunks_pending",
@@ -69,7 +69,7 @@ _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT va
 
 
 class SqliteSnapshot:
-    """The rows as a transaction sees them; the head is read when it is asked for, unless it is given."""
+    """The rows in a transaction's snapshot; the head is read on demand, unless it is given."""
 
     __slots__ = ("_database", "_db", "_head")
 
@@ -78,13 +78,13 @@ class SqliteSnapshot:
 
     @property
     def head(self) -> Head:
-        """What is said of the whole."""
+        """The head as of this snapshot."""
         if self._head is None:
             self._head = self._database.read_any_state(self._db)
         return self._head
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
-        """Find the columns of the rows that are meant."""
+        """Find columns of the selected rows."""
         kind, filters = wanted.kind, ""
         if wanted.alternatives == ():
             return []
@@ -122,20 +122,24 @@ class SqliteSnapshot:
             if "could not decode" not in str(error).lower():
                 raise
         before, self._db.text_factory = self._db.text_factory, lambda data: data.decode("utf-8", "replace")
-        try:  # bytes that are no text are read as a text that no checksum has
+        try:  # decode invalid bytes to a text that fails its checksum
             return self._db.execute(sql, params).fetchall()
         finally:
             self._db.text_factory = before
 
     def _derive_facets(self, number: int) -> str:
-        """Derive the facets of a document from its record, where those that are stored are damaged."""
+        """Derive the facets of a document from its record, in place of damaged ones."""
         sql = f"SELECT {', '.join(schema.RECORD)} FROM documents WHERE row = ?"
-        return record_to_facets(self._fetch(sql, (number,))[0])
+        try:
+            (columns,) = self._fetch(sql, (number,))
+            return record_to_facets(columns)
+        except (TypeError, ValueError) as error:
+            raise checksums.damaged_error(f"the document in row {number}") from error
 
     def _parse(self, kind: int, rows: Iterable[Row], *, is_read: bool) -> Iterator[Row]:
-        """Compare rows with the checksum of what they are found by, and make arrays of bytes.
+        """Check the checksums of the columns for searches, and convert bytes to arrays.
 
-        Where a document is only filtered by it (not `is_read`), facets that are damaged are made again.
+        is_read: False if facets of documents only serve as a filter; damaged ones are then derived again.
         """
         dim = self.head.dim if kind != STAGED or self.head.staged is None else self.head.staged.dim
         for row in rows:
@@ -154,7 +158,7 @@ class SqliteSnapshot:
 
 
 def _check_signal(row: Row) -> None:
-    """Raise CollectionDamaged unless what a chunk is found by is as written."""
+    """Raise CollectionDamaged if the signal of a chunk is missing, corrupt, or inconsistent with the chunk."""
     if row["found_sum"] is None:
         raise checksums.damaged_error(f"the vector or the terms of the chunk {row['id']!r}")
     checksums.check_signal(_get_signal(row), row["found_sum"])
@@ -171,9 +175,9 @@ def _make_query(
     order: str,
     limit: int | None,
 ) -> tuple[tuple[str, ...], str]:
-    """Make the statement that reads columns of the rows that are meant, and the names of what it reads.
+    """Make the statement that reads columns of the selected rows, and the names of the columns that it reads.
 
-    There are no names if it reads nothing else than the columns: rows are then not found by what is read of them.
+    The names are empty if it reads only the requested columns, which then need no checks.
     """
     names = columns
     if kind == CHUNK and not _CHECKED.isdisjoint(columns):
@@ -203,7 +207,7 @@ def _make_query(
 
 
 def _name_column(kind: int, name: str) -> str:
-    """Name a column of the table `t` of a kind of rows, or of the signal `s` of a chunk."""
+    """Return the SQL name of a column, in the table `t` of a kind of rows or the signal `s` of a chunk."""
     if kind == CHUNK and (name in _OF_SIGNAL or name in ("signal_id", "signal_length", "found_sum")):
         return "s.sum" if name == "found_sum" else f"s.{name.removeprefix('signal_')}"
     return {"document_kind": "t.kind", "found_sum": "t.found_sum" if kind == DOCUMENT else "t.sum"}.get(
@@ -212,10 +216,10 @@ def _name_column(kind: int, name: str) -> str:
 
 
 def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
-    """Write as SQL a condition of a filter on a chunk `t` and its signal `s`; return it and its parameters."""
+    """Return the SQL and parameters for a condition of a filter on a chunk `t` and its signal `s`."""
     parts, params = ["s.row IS NOT NULL"], list[object]()
     for group in condition.groups:
-        if get_facet_field(group) == "document":  # by the index of ids
+        if get_facet_field(group) == "document":  # use the index of ids
             parts.append("t.doc IN (SELECT row FROM documents WHERE id IN (SELECT value FROM json_each(?)))")
             params.append(to_json(get_facet_values(group)))
         else:
@@ -229,7 +233,7 @@ def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
 
 
 def apply_changes(db: sqlite3.Connection, tx: Transaction, head: Head, before: Head) -> None:
-    """Write what a transaction decided."""
+    """Write the changes of a transaction."""
     removed, added = _group(tx.removed), _group(tx.added)
     gone = [key[1] for key in removed[CHUNK] if key not in tx.added]
     if gone:
@@ -267,7 +271,7 @@ def _write_tombstones(db: sqlite3.Connection, rows: Sequence[int], change: int) 
 
 
 def _insert(db: sqlite3.Connection, kind: int, rows: Sequence[Row], kept: Mapping[Key, Row]) -> None:
-    """Insert rows; of a chunk that stays in its row, the signal is the one that is there."""
+    """Insert rows; a chunk that keeps its row (`kept`) keeps its signal."""
     names, vectors = _STORED[kind], dict[int, bytes]()
     has_vector = [row for row in rows if row.get("vector") is not None]
     if has_vector:
@@ -291,7 +295,7 @@ def _insert(db: sqlite3.Connection, kind: int, rows: Sequence[Row], kept: Mappin
 
 
 def _fill(db: sqlite3.Connection, kind: int, rows: Sequence[Row], change: int) -> None:
-    """Give rows their vectors; an index learns of those of chunks by tombstones."""
+    """Set the vectors of pending rows; tombstones without terms tell an index about those of chunks."""
     packed = pack_vectors(np.stack([row["vector"] for row in rows]))
     vectors = [(vector, row["row"]) for vector, row in zip(packed, rows, strict=True)]
     if kind == DOCUMENT:

@@ -1,4 +1,4 @@
-"""Plain text and reStructuredText: sections from underlined titles, and in reStructuredText lists and directives."""
+"""Plain text and reStructuredText: sections from underlined titles; in reStructuredText also lists and directives."""
 
 import csv
 import re
@@ -23,9 +23,9 @@ from clew.index.read.blocks import (
 from clew.index.read.text.markdown import find_line_starts
 
 _RULE = re.compile(r"""([=\-~^"'#*+`:.])\1{2,}""")
-_MAX_TITLE_CHARS = 120  # characters of a title
-_SHORTEST = 4  # characters of the rule below a title in reStructuredText, where it may be shorter than the title
-MAX_DEPTH = 12  # of directives inside one another; deeper ones are read as paragraphs
+_MAX_TITLE_CHARS = 120
+_SHORTEST = 4  # characters: in reStructuredText the rule below a title may be shorter than the title
+MAX_DEPTH = 12  # nested directives; deeper ones are read as paragraphs
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|[^|\n]{1,80}\|[ \t]+)?([\w.+:-]{1,60})::(?:[ \t]+(.*))?")
 _EXPLICIT = re.compile(r"\.\.(?:[ \t]+|$)")  # a comment or a target
 _FOOTNOTE = re.compile(r"\.\.[ \t]+(\[[^\]\n]{1,80}\][ \t]+\S.*)")
@@ -36,11 +36,12 @@ _TABLE_RULE = re.compile(r"\s*(?:=+(?:[ \t]+=+)+|\+[-=+]+\+)\s*")
 _COLUMN = re.compile(r"[=-]+")
 _SIMPLE_RULE = re.compile(r"[=-]+(?:[ \t]+[=-]+)*\s*")
 _ROLE = re.compile(r":([\w:.+-]{1,60}):`([^`\n]{1,300})`")
+_ROLE_BY_DEFAULT = re.compile(r"`([^`<\n]{1,300}?)\s*<[^>:/\s]{1,300}>`(?!_)")  # it names an object, not an address
 _LINK = re.compile(r"`([^`<\n]{1,300}?)\s*<([^>\s]{1,300})>`_{0,2}")
 _LITERAL = re.compile(r"``([^`\n]{1,300})``")
 _CODE = frozenset({"code", "code-block", "sourcecode", "parsed-literal", "doctest", "testcode", "prompt", "math"})
 _WITHOUT_TEXT = frozenset({"toctree", "contents", "meta", "index", "raw", "image", "include", "literalinclude"})
-# They say something with their argument alone; others are calls of an extension.
+# Directives whose argument is text even without a body; others are calls of an extension.
 _WITH_TEXT = frozenset(
     (
         *("note", "warning", "tip", "hint", "important", "caution", "attention", "danger", "error", "seealso", "todo"),
@@ -48,7 +49,7 @@ _WITH_TEXT = frozenset(
         *("function", "class", "method", "attribute", "data", "exception", "module", "option", "envvar", "describe"),
     )
 )
-# Options that say how a directive looks, not what is true of its subject, as `:default: 5` does.
+# Options about the layout of a directive, unlike `:default: 5`, which states a fact.
 _LAYOUT = frozenset(
     (
         *("align", "alt", "caption", "class", "class-card", "collapsible", "color", "columns", "delim", "depth"),
@@ -64,7 +65,7 @@ _OF_VERSIONS = {
     "versionremoved": "Removed in version",
     "deprecated": "Deprecated since version",
 }
-_CELL = re.compile(r"([*+-]?[ \t]+)[*+-](?:[ \t]+(.*))?")  # of a list-table; the first of a row has two marks
+_CELL = re.compile(r"([*+-]?[ \t]+)[*+-](?:[ \t]+(.*))?")  # of a list-table; the first cell of a row has two marks
 
 
 class UnderlinedTitle(NamedTuple):
@@ -77,7 +78,7 @@ class UnderlinedTitle(NamedTuple):
 
 
 def read_plain_text(text: str, *, uri: str, name: str) -> Document:
-    """Return the Document of a plain text; a section per underlined title."""
+    """Return the Document of a plain text, with a section for each underlined title."""
     found = () if name.lower().endswith(".log") else find_underlined_titles(text)
     return Document(
         id=make_document_id(uri),
@@ -91,12 +92,12 @@ def read_plain_text(text: str, *, uri: str, name: str) -> Document:
     )
 
 
-@lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
+@lru_cache(maxsize=4)  # the chunker parses the same text right after the reader
 def find_underlined_titles(text: str, *, shortest: int = _MAX_TITLE_CHARS) -> tuple[UnderlinedTitle, ...]:
     """Find the underlined titles in order; the first style of underline is level 1, the next new one level 2.
 
-    A title is at the margin after a blank line. The rule below it is at least as long, or `shortest`; a rule above it
-    must equal it.
+    A title is at the margin after a blank line. The rule below it must be as long as the title or `shortest`; a rule
+    above must equal the one below.
     """
     starts = find_line_starts(text)
     lines = [text[start:stop].rstrip() for start, stop in pairwise(starts)]
@@ -122,9 +123,9 @@ def find_underlined_titles(text: str, *, shortest: int = _MAX_TITLE_CHARS) -> tu
 
 
 def read_rst(text: str, *, uri: str, name: str) -> Document:
-    """Return the Document of a page in reStructuredText, a section for each underlined title.
+    """Return the Document of a reStructuredText page, with a section for each underlined title.
 
-    A page of nothing but directives that show nothing here, such as `include`, is read as it is written.
+    A page with only directives that show no text, such as `include`, is read as plain text.
     """
     lines = text.expandtabs(8).splitlines()
     blocks = list(_parse(lines, _find_titles("\n".join(lines)), depth=0))
@@ -134,7 +135,7 @@ def read_rst(text: str, *, uri: str, name: str) -> Document:
 
 
 def _find_titles(text: str) -> Mapping[int, tuple[int, UnderlinedTitle]]:
-    """Find the underlined titles by their first line, each with the number of its lines."""
+    """Find the underlined titles by the number of their first line, each with its count of lines."""
     found: dict[int, tuple[int, UnderlinedTitle]] = {}
     line = at = 0
     for title in find_underlined_titles(text, shortest=_SHORTEST):
@@ -199,7 +200,7 @@ def _find_end_of_paragraph(
 
 
 def _read_directive(lines: Sequence[str], *, depth: int) -> Iterator[SourceBlock]:
-    """Yield the content of a directive, and its argument where that is text; nothing of a comment or a target."""
+    """Yield the content of a directive, and its argument if that is text; nothing for a comment or a target."""
     directive = _DIRECTIVE.fullmatch(lines[0].rstrip())
     if directive is None:
         if footnote := _FOOTNOTE.fullmatch(lines[0].rstrip()):
@@ -241,7 +242,7 @@ def _get_pair(option: re.Match[str]) -> tuple[str, str]:
 
 
 def _read_list_table(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the rows of a table that is written as a list of lists."""
+    """Yield the rows of a table written as a list of lists."""
     row, width = list[str](), 0
     for line in lines:
         cell = _CELL.fullmatch(line)
@@ -258,7 +259,7 @@ def _read_list_table(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _read_csv_table(lines: Sequence[str]) -> list[list[str]]:
-    """Read the rows of comma-separated lines; none where they are not."""
+    """Read the rows of comma-separated lines; empty if they are not CSV."""
     with suppress(csv.Error):
         return [[*map(_to_plain, row)] for row in csv.reader(map(str.strip, lines), skipinitialspace=True) if row]
     return []
@@ -275,7 +276,7 @@ def _find_end_of_table(lines: Sequence[str], at: int) -> int:
 
 
 def _read_table(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the rows of a table that is drawn with rules, around each cell or only above and below."""
+    """Yield the rows of a table drawn with rules, around each cell or only above and below."""
     is_grid = lines[0].startswith("+")
     rule = _TABLE_RULE if is_grid else _SIMPLE_RULE
     starts = [run.start() for run in _COLUMN.finditer(lines[0])]
@@ -284,7 +285,7 @@ def _read_table(lines: Sequence[str]) -> Iterator[list[str]]:
     for line in lines:
         cells = list[str]()
         for start, end in zip(starts, ends, strict=True):
-            if line[start - 1 : start] not in ("+|" if is_grid else " "):  # one cell across two columns
+            if line[start - 1 : start] not in ("+|" if is_grid else " "):  # a cell that spans two columns
                 cells[-1] += line[start - 1 : end]
                 cells.append("")
             else:
@@ -312,7 +313,7 @@ def _make_item(lines: Sequence[str]) -> SourceBlock:
 
 
 def _make_paragraph(lines: Sequence[str]) -> Iterator[SourceBlock]:
-    """Yield the paragraph of some lines, without the rules of tables."""
+    """Yield some lines as a paragraph, without the rules of tables."""
     text = "\n".join(line.strip() for line in lines if not _TABLE_RULE.fullmatch(line)).strip()
     text = text.removesuffix("::").rstrip() + ":" * text.endswith("::")
     if any(map(str.isalnum, text)):
@@ -320,8 +321,8 @@ def _make_paragraph(lines: Sequence[str]) -> Iterator[SourceBlock]:
 
 
 def _to_plain(text: str) -> str:
-    """Return the text of inline markup: of a role its text, of a link its text and its address."""
-    text = _ROLE.sub(_name_role, text)
+    """Convert inline markup to plain text: a role to its text, a link to its text and address."""
+    text = _ROLE_BY_DEFAULT.sub(r"\1", _ROLE.sub(_name_role, text))
     return _LITERAL.sub(r"`\1`", _LINK.sub(r"\1 (\2)", text))
 
 

@@ -1,4 +1,4 @@
-"""The commands on jobs: list, show, watch and cancel them, and work them off."""
+"""The commands on jobs: list, show, watch, cancel and run them."""
 
 import os
 import subprocess
@@ -19,7 +19,6 @@ from clew.surface.cli.program import ProgramOptions, open_engine, repeat_options
 from clew.surface.cli.table import print_table
 
 if TYPE_CHECKING:
-    from clew.core.jobs import Job
     from clew.engine import Engine
     from clew.engine.jobs import OnJob
     from clew.surface.settings.load import Invocation
@@ -203,12 +202,12 @@ def start_worker(start: "Invocation") -> int:
         stderr=subprocess.DEVNULL,
         **own_session,
     )
-    worker.returncode = 0  # nobody waits for it, and Python is not to warn about that
+    worker.returncode = 0  # nobody waits for it, and Python must not warn about that
     return worker.pid
 
 
 def hint_at_waiting_jobs(jobs: "Sequence[Job]", options: ProgramOptions | None) -> bool:
-    """Say on stderr what to do if jobs wait and no worker is at work; return whether it did."""
+    """Print a hint on stderr if jobs wait and no worker is at work; return whether it did."""
     from clew.engine.jobs import has_worker
     from clew.surface.cli import render
 
@@ -221,9 +220,9 @@ def hint_at_waiting_jobs(jobs: "Sequence[Job]", options: ProgramOptions | None) 
 
 
 def make_environment(start: "Invocation", environ: Mapping[str, str]) -> dict[str, str]:
-    """Make the environment of the worker: the collection and models of this command, whose options it does not get.
+    """Make the environment of the worker: the collection and models of this command.
 
-    Not as arguments: an address may hold a password, and arguments can be read by everybody on the machine.
+    They are not passed as arguments: an address may hold a password, and everybody on the machine can read arguments.
     """
     path = start.path if "://" in start.path else str(Path(start.path).absolute())
     models = {"CLEW_EMBEDDER__NAME": start.settings.embedder.name, "CLEW_LLM__NAME": start.settings.llm.name}

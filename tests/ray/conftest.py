@@ -11,6 +11,7 @@ import pytest
 
 from clew import Engine
 
+BUSY_MS = "60000"  # a node is not lost because the machine is busy; Ray's own 10 s end its drivers, too
 CHAT = "\n".join(
     f'{{"id": "m{number}", "channel": "c{number % 3}", "author": "ada", "at": "2026-01-0{1 + number // 30}T10:'
     f'{number % 30:02}:00Z", "text": "the kettle {number} is on"}}'

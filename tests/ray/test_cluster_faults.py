@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from clew import Embedder, Engine, Progress
-from tests.ray.conftest import list_rows, make_pages
+from tests.ray.conftest import BUSY_MS, list_rows, make_pages
 
 pytestmark = [
     pytest.mark.soak,
@@ -65,6 +65,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster of three nodes of one core each, on loopback."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_health_check_timeout_ms", BUSY_MS)
     from ray.cluster_utils import Cluster
 
     # Ray takes 127.0.0.1 for the machine's other address, which no test may reach.

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from clew import Engine
-from clew.surface.cli.app import app
-from tests.ray.conftest import list_rows, list_words
+from tests.ray.conftest import BUSY_MS, list_rows, list_words
 
 pytestmark = [
     pytest.mark.timeout(900),  # a machine that is busy starts two nodes slowly
@@ -33,6 +32,7 @@ def half_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster of two nodes of one core each; the processes of the second cannot write files of more than 4 KiB."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_health_check_timeout_ms", BUSY_MS)
     from ray.cluster_utils import Cluster
 
     limited = tmp_path / "limited"
@@ -53,15 +53,17 @@ def half_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_full_disk_on_one_node_is_said_and_the_next_run_finishes(pages: Path, tmp_path: Path, half_full: Any) -> None:
-    place, run = f"lance://{tmp_path}/lake", CliRunner().invoke
+    place = f"lance://{tmp_path}/lake"
     own = ["--store", place, "--embedder", "hashed", "--collection", "b"]
-    stopped = run(app, [*own, "add", str(pages), "--ray", half_full.address])
-    assert stopped.exit_code == 6, stopped.output
+    command = [sys.executable, "-m", "clew", *own, "add", str(pages), "--ray", half_full.address]
+    # In a process of its own: Ray ends the process of a driver whose node has stopped answering.
+    stopped = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert stopped.returncode == 6, stopped.stderr
     (line,) = [line for line in stopped.stderr.splitlines() if line.startswith("clew: ")]
     assert "the disk is full" in line
     assert "make room and try again; nothing was half written" in line
     assert f"(on the Ray node {platform.node()}; what is stored stays)" in line
-    assert "Traceback" not in stopped.output
+    assert "Traceback" not in stopped.stdout + stopped.stderr
     (full,) = half_full.worker_nodes
     half_full.remove_node(full)
     with (
@@ -71,8 +73,8 @@ def test_a_full_disk_on_one_node_is_said_and_the_next_run_finishes(pages: Path, 
         whole.add(pages)
         expected = list_rows(whole)
         assert list_words(shared).items() < list_words(whole).items()
-        finished = run(app, [*own, "add", str(pages), "--ray", half_full.address])
-        assert finished.exit_code == 0, finished.output
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
         assert list_words(shared) == list_words(whole)
         shared.backfill()  # what the lost node had claimed waits until its claim is over
         assert list_rows(shared) == expected

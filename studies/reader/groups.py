@@ -17,13 +17,13 @@ from clew import Document, Engine, Filter, Message, Settings
 from clew.core.filter import EVERYTHING
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.thread import Thread
-from clew.engine.answer import find_context, shape_context
+from clew.engine.answer import find_context, join_turns, shape_context
 from clew.query.answer.passages import number_passages
 from clew.query.answer.quote import list_parts
 from clew.query.search.find import build_query
 from studies.answers import load_questions
 from studies.handbook import EXAMPLES
-from studies.reader.written import DEVELOPMENT, TEST, TRAINED, WrittenContext, load_written
+from studies.reader.written import DEVELOPMENT, KEPT, TEST, TRAINED, WrittenContext, load_written
 
 HITS, OWN_HITS = 6, 4  # that are searched, and those of a question's own context that are added
 _SPOKEN = re.compile(r"^\[[\d :-]+\] [^:]+: ")
@@ -51,15 +51,26 @@ class Group:
 
 
 def make_group(
-    engine: Engine, question: str, quotes: Iterable[str], *, name: str, id_: str, own: Filter = EVERYTHING
+    engine: Engine,
+    question: str,
+    quotes: Iterable[str],
+    *,
+    name: str,
+    id_: str,
+    own: Filter = EVERYTHING,
+    before: str = "",
 ) -> Group:
-    """The group of a question, which these quotes answer; `own` selects the context whose chunks are added."""
+    """The group of a question, which these quotes answer.
+
+    `own` selects the context whose chunks are added, `before` is the question that a follow-up leans on.
+    """
+    history = (Message(before),) if before else ()
     wanted = [quote for quote in quotes if quote]
     settings = shape_context(engine.settings, tokens=None)
     chunks: dict[str, bool] = {}
     parts: dict[str, bool] = {}
     for where, count in ((EVERYTHING, HITS), (own, OWN_HITS)):
-        query = build_query(question, count, where, (), settings)
+        query = engine.opened.finder.understand(build_query(question, count, where, history, settings), settings)
         context = find_context(engine.opened, query, "hybrid", settings).context
         for passage in number_passages(context, engine.opened.store.document):
             known = {hit.chunk.index_text: hit.chunk.text for hit in passage.passage.chunks if hit.relevance >= 0}
@@ -69,7 +80,7 @@ def make_group(
                 for part in list_parts(passage)
             }
     rows = tuple(GroupPart(text, good) for text, good in parts.items())
-    return Group(name, id_, question, bool(wanted), tuple(chunks.items()), rows, "".join(wanted[:1]))
+    return Group(name, id_, join_turns(query) or question, bool(wanted), tuple(chunks.items()), rows, "".join(wanted[:1]))
 
 
 def make_settings(embedder: str, cache: str) -> Settings:
@@ -116,6 +127,10 @@ def list_written_groups(contexts: Iterable[WrittenContext], settings: Settings) 
                 yield make_group(engine, question, [quote], name=context.kind, id_=f"{context.id}?{place}", own=own)
             for place, question in enumerate(context.near_misses):
                 yield make_group(engine, question, (), name=context.kind, id_=f"{context.id}!{place}", own=own)
+            for place, (first, second, spoken) in enumerate(context.follow_ups):
+                name, quotes = f"{context.kind}, follow-up", [_SPOKEN.sub("", spoken)]
+                id_ = f"{context.id}?&{place}"
+                yield make_group(engine, second, quotes, name=name, id_=id_, own=own, before=first)
 
 
 def list_sample_groups(examples: Path, settings: Settings) -> Iterator[Group]:
@@ -139,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Writes the groups and prints how many."""
     parser = argparse.ArgumentParser(prog="studies.reader.groups", description="Questions with what is read for them.")
     parser.add_argument("--out", type=Path, required=True, help="the file to write, ending in .jsonl.gz")
-    parser.add_argument("--part", choices=(*TRAINED, DEVELOPMENT, TEST, "sample"), required=True)
+    parser.add_argument("--part", choices=(*TRAINED, *KEPT, DEVELOPMENT, TEST, "sample"), required=True)
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that caches vectors")
     given = parser.parse_args(arguments)

@@ -27,6 +27,7 @@ from studies.support.network import load_base, write_onnx
 PARTS, CHUNKS = 10, 4  # of a group that are not evidence and are read in a step
 ABSENT = 0.4  # of chunks with evidence that are also read without it
 PLAIN = 0.2  # of questions that are written in small letters and without their mark
+TURNED = 0.15  # of questions that are read after one on another subject, as in a conversation
 WARM_UP = 50
 AVERAGE = 0.998
 SMOOTHING = 0.02
@@ -41,9 +42,11 @@ def read_groups(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def draw_lines(group: Json, rng: Random) -> tuple[list[Line], list[tuple[int, int]]]:
+def draw_lines(group: Json, rng: Random, groups: Sequence[Json]) -> tuple[list[Line], list[tuple[int, int]]]:
     """What is read of a group in one step, and the ranges of lines among which one is chosen."""
     question = group["question"]
+    if rng.random() < TURNED:
+        question = f"{rng.choice(groups)['question']} {question}"
     if rng.random() < PLAIN:
         question = question.lower().rstrip("?")
     lines: list[Line] = []
@@ -100,7 +103,7 @@ def stream_written(
             lines: list[Line] = []
             ranges = []
             for group in kept[at * size : (at + 1) * size]:
-                more, choices = draw_lines(group, rng)
+                more, choices = draw_lines(group, rng, kept)
                 ranges += [(low + len(lines), high + len(lines)) for low, high in choices]
                 lines += more
             lines += claims[at * each : (at + 1) * each]

@@ -1,7 +1,8 @@
 """Pages and chats that were written for training and testing, with claims and questions about each.
 
 A file holds contexts in this form; `+` follows from the text, `-` does not; `?` is answered by the part after `=>`,
-which stands in the text word for word; `!` is close to the subject and not answered:
+which stands in the text word for word; `!` is close to the subject and not answered; `&` is a question, a follow-up that
+leans on it, and the part that answers the follow-up:
 
     == page | Title > Heading
     The text, in Markdown.
@@ -9,6 +10,7 @@ which stands in the text word for word; `!` is close to the subject and not answ
     - …
     ? … => …
     ! …
+    & … => … => …
 
     == chat | #channel
     [2031-03-04 09:12] Ana: a message on one line
@@ -26,6 +28,7 @@ WRITTEN = Path(__file__).parent / "written"
 TRAINED = (
     *("company", "technical", "chats", "mixed", "teams", "handbook"),
     *("groups", "policies", "engineering", "howto", "workplace"),
+    *("channels", "organisations", "workshops", "manuals", "guides"),
 )
 KEPT = ("rooms", "hard")  # nothing was trained or chosen on them
 TEST = "test"
@@ -47,7 +50,10 @@ class WrittenMessage:
 
 @dataclass(slots=True)
 class WrittenContext:
-    """A page or a chat, claims that follow and that do not, questions with the part that answers, and near misses."""
+    """A page or a chat, claims that follow and that do not, questions with the part that answers, and near misses.
+
+    A follow-up is a question, the next one, and the part that answers the latter.
+    """
 
     id: str
     kind: str
@@ -57,6 +63,7 @@ class WrittenContext:
     lies: list[str] = field(default_factory=list)
     questions: list[tuple[str, str]] = field(default_factory=list)
     near_misses: list[str] = field(default_factory=list)
+    follow_ups: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def messages(self) -> list[WrittenMessage]:
@@ -102,11 +109,15 @@ def parse_contexts(text: str, name: str) -> Iterator[WrittenContext]:
             if line.startswith("? "):
                 question, _, quote = line[2:].partition(" => ")
                 found.questions.append((question.strip(), quote.strip()))
+            elif line.startswith("& "):
+                first, second, quote = (each.strip() for each in line[2:].split(" => ", 2))
+                found.follow_ups.append((first, second, quote))
             elif line[:2] in _MARKS:
                 getattr(found, _MARKS[line[:2]]).append(line[2:].strip())
             else:
                 said.append(line)
         found.text = "\n".join(said).strip()
-        if strange := [quote for _, quote in found.questions if not quote or quote not in found.text]:
+        quotes = [each[-1] for each in (*found.questions, *found.follow_ups)]
+        if strange := [quote for quote in quotes if not quote or quote not in found.text]:
             raise ValueError(f"{found.id}: not in its text: {strange[0]!r}")
         yield found

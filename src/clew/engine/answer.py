@@ -282,7 +282,15 @@ def make_reader(opened: Opened, found: FoundContext, settings: Settings) -> Ques
     """Make the QuestionReader: the reranker, and the reader if it knows the language."""
     hits, text = [hit for passage in found.context.passages for hit in passage.chunks], found.query.text
     reranker = opened.get_reranker_or_overlap(settings, text)
-    return QuestionReader(text, reranker, opened.get_reader(text, hits, settings), found.asked)
+    return QuestionReader(text, reranker, opened.get_reader(text, hits, settings), join_turns(found.query))
+
+
+def join_turns(query: Query) -> str:
+    """Return a follow-up after the question that it leans on, as the reader was trained to read it; else ""."""
+    if query.asked in ("", query.text):
+        return ""
+    before = next((each.text for each in reversed(query.history) if each.role == "user"), "")
+    return f"{before} {query.asked}".strip()
 
 
 def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_answer: bool, on_event: OnEvent) -> str:

@@ -25,7 +25,7 @@ MIN_CHANCE = 0.001  # chances are clipped to this distance from 0 and 1
 MAX_LAG = 4.0  # in log-odds, behind the first passage, within which others are shown
 MAX_PART_LAG = 6.0  # … and within which an agent reads parts
 # Of the confidence: a constant, and the weights of the passage's log-odds and of the reader's on the marked part.
-OFFSET, HIT_WEIGHT, PART_WEIGHT = 1.3, 0.2, 0.5
+OFFSET, HIT_WEIGHT, PART_WEIGHT = 1.4, 0.1, 0.55
 MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of the whole message, and of the reranker on a page, in the choice of a part
 
 
@@ -33,26 +33,26 @@ MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of the whole message, and of the rera
 class QuestionReader:
     """The models that score texts for one question: the reranker, and the reader if it knows the language.
 
-    For a follow-up, the reranker scores the `question` that was searched for, and the reader orders the passages by the
-    question as `asked`: given the words of the conversation, the reader more often picks the last answer again.
+    A follow-up is read as `turns`: the question before it, then the question as asked. Only the reader was trained on
+    turns, so it reads alone, in place of the reranker too.
     """
 
     question: str
     reranker: Reranker
     reader: Reranker | None = None
-    asked: str = ""
+    turns: str = ""
 
     def read(self, texts: Sequence[str]) -> list[float]:
         """Return the log-odds that each text answers."""
-        return self._score(self.reader or self.reranker, self.question, texts)
+        if self.reader is None:
+            return self._score(self.reranker, self.question, texts)
+        return self._score(self.reader, self.turns or self.question, texts)
 
-    def read_as_asked(self, texts: Sequence[str]) -> list[float]:
-        """Return the log-odds that each text answers the question as asked; without a reader, as searched for."""
-        return self._score(self.reader, self.asked or self.question, texts) if self.reader else self.read(texts)
-
-    def read_topics(self, texts: Sequence[str]) -> list[float]:
-        """Return the reranker's log-odds to add to a reader's; 0 without a reader."""
-        return self._score(self.reranker, self.question, texts) if self.reader else [0.0] * len(texts)
+    def read_topics(self, texts: Sequence[str], odds: Sequence[float]) -> list[float]:
+        """Return the log-odds to add to those of the reader: the reranker's, or for a follow-up the reader's again."""
+        if self.reader is None:
+            return [0.0] * len(texts)
+        return list(odds) if self.turns else self._score(self.reranker, self.question, texts)
 
     def _score(self, model: Reranker, question: str, texts: Sequence[str]) -> list[float]:
         scores = score_texts(model, question, texts) if texts else []
@@ -117,8 +117,9 @@ def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) 
     pairs = sorted(pairs, key=lambda pair: -pair[1].score)[:READ_HITS]
     texts = [hit.chunk.index_text for _, hit in pairs]
     best: dict[int, _ReadPassage] = {}
-    for (passage, hit), read, topic in zip(pairs, reader.read_as_asked(texts), reader.read_topics(texts), strict=True):
-        odds = read + topic + (0.0 if math.isnan(hit.relevance) else to_log_odds(hit.relevance))
+    read = reader.read(texts)
+    for (passage, hit), own, topic in zip(pairs, read, reader.read_topics(texts, read), strict=True):
+        odds = own + topic + (0.0 if math.isnan(hit.relevance) else to_log_odds(hit.relevance))
         known = best.get(passage.number)
         if known is None or odds > known.odds:
             best[passage.number] = _ReadPassage(passage, hit, odds)
@@ -134,7 +135,7 @@ def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, f
         return None
     odds = reader.read([part.text for part in parts])
     if parts[0].message < 0:
-        topics = reader.read_topics([part.text for part in parts])
+        topics = reader.read_topics([part.text for part in parts], odds)
         ranks = [own + TOPIC_WEIGHT * topic for own, topic in zip(odds, topics, strict=True)]
     else:
         whole = {hit.chunk.start: hit.chunk for hit in read.passage.passage.chunks}

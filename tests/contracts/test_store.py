@@ -546,6 +546,14 @@ def test_the_latest_of_a_channel_are_those_that_were_added_last(make_store: Make
     assert [chunk.text for chunk in store.latest_chunks("deck", 1)] == ["cable"]
 
 
+def test_files_are_the_documents_with_a_stamp(make_store: MakeStore) -> None:
+    store = make_store()
+    for name, stamp in (("page", "1:2"), ("program", "")):
+        given = bundle(name, ["anchor"])
+        put(store, replace(given, document=replace(given.document, uri=f"{name}.md", stamp=stamp)))
+    assert store.files() == [("page", "page.md")]
+
+
 def test_documents_are_listed_by_uri_and_id(make_store: MakeStore) -> None:
     store = make_store()
     for name, uri in (("c", "b"), ("a", "é"), ("b", "b"), ("d", "B"), ("e", "z")):

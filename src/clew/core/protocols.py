@@ -475,6 +475,9 @@ class WritableStore(SearchableStore, Protocol):
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """Return the existing chunks among the ids, by id."""
 
+    def files(self) -> list[tuple[str, str]]:
+        """List the id and uri of each document that was read from a file, at a small part of the cost of its record."""
+
     def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
         """Return the k chunks last added to a channel, the newest last, at a cost independent of its length."""
 

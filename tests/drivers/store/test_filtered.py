@@ -41,6 +41,7 @@ READS: dict[str, Callable[[Store, str], object]] = {
     "describe_pending": lambda store, _: store.describe_pending(),
     "document": lambda store, thread: store.document(thread),
     "documents": lambda store, _: list(store.documents()),
+    "files": lambda store, _: store.files(),
     "find_candidates": lambda store, _: [
         (each.ids, each.read_hits(range(len(each.ids))), each.read_threads(range(len(each.ids))))
         for each in store.find_candidates(

@@ -80,6 +80,12 @@ def list_records(snapshot: Snapshot, where: Filter = EVERYTHING) -> Iterator[Doc
     return iter(sorted(map(made.parse_record, found), key=attrgetter("uri", "id")))  # a damaged one cannot be sorted
 
 
+def list_files(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """List the id and uri of each document with a stamp, unchecked: a damaged one may be anything."""
+    found = snapshot.find(select(DOCUMENT), ("id", "uri", "stamp"))
+    return [(str(doc_id), str(uri)) for doc_id, uri, stamp in found if stamp]
+
+
 def add_up_before(snapshot: Snapshot, chunks: Iterable[Columns], documents: Documents) -> Before:
     """Compute the characters and chunks before each message of some chunks; omit messages with inconsistent sizes."""
     pieces = {(each[1], each[2]) for each in chunks if each[2] is not None}

@@ -298,6 +298,7 @@ class Store:
 
     document = _read_state(read.read_document)
     documents = _read_state(read.list_records)
+    files = _read_state(read.list_files)
     thread_part = _read_state(read.read_thread_part)
     waiting_messages = _read_state(read.find_waiting_messages)
     chunks = _read_state(read.read_document_chunks)

@@ -106,10 +106,10 @@ class MovedFiles:
 
     def list_gone(self) -> dict[int, list[str]]:
         """List the ids of the stored documents whose files are gone, by the length of their text."""
+        missing = {doc_id for doc_id, uri in self._store.files() if not _is_there(Path(self._root, uri))}
         gone: dict[int, list[str]] = {}
-        for record in self._store.documents():
-            is_file = record.stamp and record.kind != THREAD_KIND
-            if is_file and not _is_there(Path(self._root, get_source_uri(record))):
+        for record in self._store.documents(Filter(documents=missing)):
+            if record.kind != THREAD_KIND and not _is_there(Path(self._root, get_source_uri(record))):
                 gone.setdefault(record.chars, []).append(record.id)
         return gone
 
@@ -154,22 +154,25 @@ class WalkedFolders:
             for folder in self.folders
             if is_folder(folder)
         }
+
+        def is_gone(record: DocumentRecord) -> bool:
+            file = get_source_uri(record)
+            return file in empty or bool(ignored.find_reason(file)) or not _is_there(Path(self.root, file))
+
+        stored = self.store.files() if prefixes else ()
+        below = {doc_id for prefix in prefixes for doc_id, uri in stored if _is_below(uri, prefix)}
+        unmet = Filter(documents=below - self.met)
+        vanished = {record.id: record for record in self.store.documents(unmet) if is_gone(record)}
         known: dict[str, set[str]] = {prefix: set() for prefix in prefixes}  # files: one may have several documents
         lost: dict[str, set[str]] = {prefix: set() for prefix in prefixes}
         gone: dict[str, list[DocumentRecord]] = {prefix: [] for prefix in prefixes}
-        for record in self.store.documents() if prefixes else ():
-            inside = [prefix for prefix in prefixes if _is_below(record.uri, prefix)] if record.stamp else ()
-            if not inside:
-                continue
-            file = get_source_uri(record)
-            is_gone = record.id not in self.met and (
-                file in empty or bool(ignored.find_reason(file)) or not _is_there(Path(self.root, file))
-            )
-            for prefix in inside:
-                gone[prefix] += [record] if is_gone else []
-                if record.uri not in added and record.id not in moved:
-                    known[prefix].add(file)
-                    lost[prefix] |= {file} if is_gone else set()
+        for record in self.store.documents(Filter(documents=below)) if vanished else ():
+            for prefix in prefixes:
+                if _is_below(record.uri, prefix):
+                    gone[prefix] += [record] if record.id in vanished else []
+                    if record.uri not in added and record.id not in moved:
+                        known[prefix].add(get_source_uri(record))
+                        lost[prefix] |= {get_source_uri(record)} if record.id in vanished else set()
         held: dict[str, DocumentRecord] = {}
         notes: list[SourceFailure] = []
         for prefix, records in gone.items():
@@ -177,7 +180,6 @@ class WalkedFolders:
                 held |= {record.id: record for record in records}
                 reason = _explain_mass_drop(len(lost[prefix]), len(known[prefix]))
                 notes.append(SourceFailure(str(prefixes[prefix]), reason))
-        vanished = {record.id: record for records in gone.values() for record in records}
         dropped = [record for record in vanished.values() if record.id not in held]
         return Vanished(dropped, list(held.values()), notes)
 

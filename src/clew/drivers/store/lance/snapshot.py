@@ -17,7 +17,7 @@ from lance.dataset import ColumnOrdering
 from clew.core.errors import NotFound
 from clew.core.facets import Condition
 from clew.core.types import Matrix
-from clew.drivers.store.backend import CHUNK, DOCUMENT, STAGED, Columns, Row, Select, select
+from clew.drivers.store.backend import CHUNK, DOCUMENT, INDEXED, KEYS, STAGED, Columns, Row, Select, select
 from clew.drivers.store.embed import model_switched_error
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.schema import ARRAYS, HEAD, SCALARS, LanceHead, parse_head, read_rows
@@ -27,8 +27,10 @@ from clew.drivers.store.scan import SIGNALS, Signals, make_signals
 MAX_VALUES = 1000  # per condition of a scan
 MAX_OWNERS = 10_000  # chunks whose document is cached
 ChunkVectors = tuple[list[int], list[str], Matrix]  # rows, ids and vectors
-_INDEXED = ("id", "row", "doc", "n", "block", "message", "parent", "awaits", "channel", "pending")
-HELD = ("kind", "piece", *_INDEXED)  # columns to hold in memory for finding rows, in a collection with threads …
+Held = tuple[str, pa.Table]  # the deletion file of a fragment, and the HELD columns of the rows that it leaves
+_INDEXED = {kind: dict.fromkeys((*INDEXED[kind], *KEYS[kind])) for kind in KEYS} | {CHUNK: (*INDEXED[CHUNK], "piece")}
+# Columns to hold in memory for finding rows and adding up sizes, in a collection with threads …
+HELD = ("kind", "chars", "chunks", "sum", *dict.fromkeys(name for each in _INDEXED.values() for name in each))
 MAX_HELD = 100_000  # … of at most this many chunks
 MAX_TAKEN = 5000  # rows to read by address; more are scanned
 _OF_MESSAGE = {"n", "message", "parent"}
@@ -41,12 +43,13 @@ class Segment:
     def __init__(self, fragment: Any, dim: int) -> None:
         self._dim = dim
         self.rows = read_rows(fragment.to_table(columns=[*SCALARS, *ARRAYS], with_row_address=True), dim)
-        self._by: dict[str, dict[Any, list[Row]]] = {name: defaultdict(list) for name in _INDEXED}
+        self._by: dict[tuple[int, str], dict[Any, list[Row]]] = defaultdict(lambda: defaultdict(list))
         for row in self.rows:
-            for name, index in self._by.items():
+            kind = row["kind"]
+            for name in _INDEXED.get(kind, ()):
                 if row[name] is not None:
-                    index[row[name]].append(row)
-        self._keys: dict[str, list[Any]] = {}
+                    self._by[kind, name][row[name]].append(row)
+        self._keys: dict[tuple[int, str], list[Any]] = {}
         self.live = frozenset(row["_rowaddr"] for row in self.rows)
         self._signals: tuple[Signals, ChunkVectors] | None = None
 
@@ -60,12 +63,13 @@ class Segment:
 
     def find(self, wanted: Select) -> Iterator[Row]:
         """Find the selected rows; apply the limit if they are found in the requested order."""
+        kind = wanted.kind
         choices = [
-            [row for value in set(given) for row in self._by[name].get(value, ())]
+            [row for value in set(given) for row in self._by[kind, name].get(value, ())]
             for name, op, given in wanted.where
-            if op == "in" and name in self._by
+            if op == "in" and name in _INDEXED[kind]
         ]
-        is_ordered = not choices and wanted.limit is not None and wanted.order.removeprefix("-") in self._by
+        is_ordered = not choices and wanted.limit is not None and wanted.order.removeprefix("-") in _INDEXED[kind]
         rows = min(choices, key=len, default=self.rows)
         found = self._keep(self._list_in_order(wanted) if is_ordered else rows, wanted)
         return islice(found, wanted.limit) if is_ordered else found
@@ -80,11 +84,12 @@ class Segment:
     def _list_in_order(self, wanted: Select) -> Iterator[Row]:
         """Yield rows sorted by the `order` column, skipping those excluded by a ">" condition on it."""
         name = wanted.order.removeprefix("-")
-        keys = self._keys.get(name) or self._keys.setdefault(name, sorted(self._by[name]))
+        index, at = self._by[wanted.kind, name], (wanted.kind, name)
+        keys = self._keys.get(at) or self._keys.setdefault(at, sorted(index))
         after = [bisect_right(keys, given) for column, op, given in wanted.where if (column, op) == (name, ">")]
         wanted_keys = keys[max(after, default=0) :]
         for key in reversed(wanted_keys) if wanted.order.startswith("-") else wanted_keys:
-            yield from self._by[name][key]
+            yield from index[key]
 
     @property
     def signals(self) -> Signals:
@@ -128,7 +133,7 @@ class LanceSnapshot:
     having: dict[int, int] = field(default_factory=dict, compare=False)  # cached document frequencies of terms
     owners: dict[int, int] = field(default_factory=dict, compare=False)  # cached documents of found chunks
     ahead: dict[int, Row] = field(default_factory=dict, compare=False)  # documents that were read with their chunks
-    held: dict[str, pa.Table] = field(default_factory=dict, compare=False)  # HELD columns by fragment file; "": all
+    held: dict[str, Held] = field(default_factory=dict, compare=False)  # by the file of the fragment; "": all
 
     def find(self, wanted: Select, columns: Sequence[str]) -> list[Columns]:
         """Find columns of the selected rows; `_rowaddr` is the address."""
@@ -161,8 +166,8 @@ class LanceSnapshot:
     def _find_held(self, wanted: Select, names: Sequence[str]) -> list[Row] | None:
         """Find rows with the HELD columns in memory; None if the query needs other columns, or too many rows.
 
-        Work on messages needs many reads, each of which would scan the rows that no index of Lance has yet. The held
-        columns of a fragment stay valid: its file does not change, and reads skip rows deleted since.
+        Work on messages needs many reads, each of which would scan the rows that no index of Lance has yet. Columns
+        that are not held are read by address.
         """
         order = wanted.order.removeprefix("-")
         by = {name for name, _, _ in wanted.where}
@@ -174,30 +179,36 @@ class LanceSnapshot:
             or not {*by, *filter(None, [order])} <= {*HELD}
         ):
             return None
+        filtered = ("facets", "seconds") if wanted.is_filtered else ()
+        columns = list(dict.fromkeys(["kind", *names, *filtered, "_rowaddr"]))
         with translate_errors(self.place):
             found = _filter(self._hold(), wanted)
-            if wanted.limit is None and found.num_rows > MAX_TAKEN:
-                return None
             if order:
                 found = found.sort_by([(order, "descending" if wanted.order.startswith("-") else "ascending")])
-            addresses, rows = found["_rowaddr"].to_pylist(), list[Row]()
-            filtered = ("facets", "seconds") if wanted.is_filtered else ()
-            columns = list(dict.fromkeys(["kind", *names, *filtered, "_rowaddr"]))
-            while addresses and len(rows) < (wanted.limit or len(addresses) + len(rows)):
-                size = MAX_TAKEN if wanted.limit is None else 2 * wanted.limit
-                rows += read_rows(self.dataset._take_rows(addresses[:size], columns), self.head.dim)
-                del addresses[:size]
-        return [row for row in rows if not filtered or _admits_row(row, wanted.alternatives or ())][: wanted.limit]
+            found = found.slice(0, wanted.limit)
+            if {*columns} <= {*found.schema.names}:
+                return read_rows(found.select(columns), self.head.dim)
+            if found.num_rows > MAX_TAKEN:
+                return None
+            rows = read_rows(self.dataset._take_rows(found["_rowaddr"].to_pylist(), columns), self.head.dim)
+        return [row for row in rows if not filtered or _admits_row(row, wanted.alternatives or ())]
 
     def _hold(self) -> pa.Table:
-        """Load the HELD columns of all fragments, reading only those that the earlier version lacked."""
-        whole = self.held.get("")
-        if whole is None:
-            fragments = {each.metadata.files[0].path: each for each in self.dataset.get_fragments()}
-            for file in fragments.keys() - self.held.keys():
-                self.held[file] = fragments[file].to_table(columns=[*HELD], with_row_address=True)
-            whole = self.held[""] = pa.concat_tables([self.held[file] for file in fragments])
-        return whole
+        """Load the HELD columns of all fragments, reading only what the earlier version lacked."""
+        if "" not in self.held:
+            files = list[str]()
+            for fragment in self.dataset.get_fragments():
+                file, deleted = _get_files(fragment)
+                known = self.held.get(file)
+                if known is None:
+                    self.held[file] = deleted, fragment.to_table(columns=[*HELD], with_row_address=True)
+                elif known[0] != deleted:
+                    left = fragment.to_table(columns=[], with_row_address=True)["_rowaddr"].to_numpy()
+                    is_left = np.isin(known[1]["_rowaddr"].to_numpy(), left)
+                    self.held[file] = deleted, known[1].filter(pa.array(is_left))
+                files.append(file)
+            self.held[""] = "", pa.concat_tables([self.held[file][1] for file in files]).combine_chunks()
+        return self.held[""][1]
 
     def _find_hits(self, kind: int, numbers: Collection[int], columns: Sequence[str]) -> list[Row] | None:
         """Read the chunks that a search found, in one scan with their documents; None if the documents are unknown."""
@@ -293,15 +304,14 @@ def read_snapshot(
     fragments = dataset.get_fragments()
     head, address = _read_head(dataset, fragments, place)
     if head.chunks >= exact_below:
-        files = {each.metadata.files[0].path for each in fragments} if before is not None else set()
+        files = {_get_files(each)[0] for each in fragments} if before is not None else set()
         held = {file: table for file, table in before.held.items() if file in files} if before is not None else {}
         return LanceSnapshot(dataset, place, head, address, None, model, held=held)
     known = before.segments if before is not None and before.segments is not None else {}
     by_file = {file: segment for (file, _), segment in known.items()}
     segments: dict[tuple[str, str], Segment] = {}
     for fragment in fragments:
-        file = fragment.metadata.files[0].path
-        key = (file, str(fragment.metadata.deletion_file))
+        key = file, _ = _get_files(fragment)
         if key in known:
             segments[key] = known[key]
         elif file in by_file:
@@ -309,6 +319,11 @@ def read_snapshot(
         else:
             segments[key] = Segment(fragment, head.dim)
     return LanceSnapshot(dataset, place, head, address, segments, model)
+
+
+def _get_files(fragment: Any) -> tuple[str, str]:
+    """Return the path of a fragment's file, and a text that changes when more of its rows are deleted."""
+    return fragment.metadata.files[0].path, str(fragment.metadata.deletion_file)
 
 
 def _read_head(dataset: lance.LanceDataset, fragments: Sequence[Any], place: str) -> tuple[LanceHead, int]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from clew.core.candidates import Gone
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import Filter
+from clew.core.lru import LRUCache
 from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, Vector
 from clew.drivers.store import bm25, scan
@@ -24,7 +25,7 @@ from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.database import CollectionState, Database
 from clew.drivers.store.sqlite.signals import ChunkSignals
 
-MAX_KEPT = 16  # filters with cached slots
+MAX_KEPT = 16  # groups of facets whose slots are cached
 GATHER_SHARE = 4  # gather the rows of a filter first if it admits fewer than one chunk in this many
 MAX_UNSORTED = 32_768  # each word of a query scans the unsorted part: 8 microseconds for this many
 SORTED_SHARE = 8  # the unsorted part may grow to one in this many of the sorted one
@@ -99,7 +100,8 @@ class View:
     row: int = 0  # the last row of the database in the view
     postings: Postings = NO_POSTINGS
     removed: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
-    kept: dict[Any, NDArray[Any]] = field(default_factory=dict)  # cached slots of filters, and length normalisations
+    # cached: whether each slot has a facet of a group, and the length normalisations for an average
+    kept: LRUCache[NDArray[Any]] = field(default_factory=lambda: LRUCache(MAX_KEPT))
     is_whole: bool = True  # False if a chunk was removed from the database before it was read
 
     def admit(self, where: Filter) -> NDArray[np.intp] | None:
@@ -107,20 +109,11 @@ class View:
         alternatives = expand_filter(where)
         if any(each.is_empty for each in alternatives):
             return None
-        slots = self.kept.get(alternatives)
-        if slots is None:
-            admitted = np.zeros(self.used, bool)
-            for each in alternatives:
-                admitted |= self._mark_admitted(each)
-            admitted[self.removed] = False
-            slots = self._keep(alternatives, np.flatnonzero(admitted))
-        return slots
-
-    def _keep(self, key: object, value: NDArray[Any]) -> NDArray[Any]:
-        if len(self.kept) >= MAX_KEPT:
-            self.kept.clear()
-        self.kept[key] = value
-        return value
+        admitted = np.zeros(self.used, bool)
+        for each in alternatives:
+            admitted |= self._mark_admitted(each)
+        admitted[self.removed] = False
+        return np.flatnonzero(admitted)
 
     def _mark_admitted(self, condition: Condition) -> NDArray[np.bool_]:
         admitted, at = np.ones(self.used, bool), self.seconds[: self.used]
@@ -133,11 +126,14 @@ class View:
         return admitted
 
     def _mark_having(self, group: frozenset[str]) -> NDArray[np.bool_]:
-        found = array("i")
-        for facet in group:
-            found.extend(self.facets.get(facet, ()))
-        slots, having = np.array(found, np.int32), np.zeros(self.used, bool)
-        having[slots[slots < self.used]] = True  # ignore slots added meanwhile
+        having = self.kept.get(group)
+        if having is None:
+            found = array("i")
+            for facet in group:
+                found.extend(self.facets.get(facet, ()))
+            slots, having = np.array(found, np.int32), np.zeros(self.used, bool)
+            having[slots[slots < self.used]] = True  # ignore slots added meanwhile
+            self.kept.put(group, having)
         return having
 
     def find_nearest(
@@ -182,7 +178,8 @@ class View:
         average = head.average_length
         norms = self.kept.get(average)
         if norms is None:
-            norms = self._keep(average, bm25.length_norm(self.lengths[: self.used], average))
+            norms = bm25.length_norm(self.lengths[: self.used], average)
+            self.kept.put(average, norms)
         found = self.postings.find(np.concatenate([each.hashes for each in queries]))
         scored, end = [], 0
         for each in queries:
@@ -317,7 +314,7 @@ class ExactIndex:
             words, slots, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
             view = replace(view, postings=view.postings.extend(words, slots, counts))
         removed = _remove_rows(view, gone)
-        return replace(view, removed=removed, kept={}, change=state.change, row=state.last)
+        return replace(view, removed=removed, kept=LRUCache(MAX_KEPT), change=state.change, row=state.last)
 
 
 def _add_chunks(view: View, batch: ChunkSignals, expected: int) -> View:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
+from operator import is_
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +25,9 @@ from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Vector
 from clew.drivers.store import bm25, scan
 from clew.drivers.store.backend import Effort, Head, Queries, RowCandidates, RowScores
-from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.rows import hash_facet
-from clew.drivers.store.scan import PrefixCache, compute_cosines, join_rankings, search_rankings
+from clew.drivers.store.bm25 import Floats, TermScores
+from clew.drivers.store.rows import hash_facet, pack_terms
+from clew.drivers.store.scan import PrefixCache, compute_cosines, join_rankings
 from clew.drivers.store.sqlite import signals
 from clew.drivers.store.sqlite.checkpoint import FILE as MARK
 from clew.drivers.store.sqlite.checkpoint import SEAL, Checkpoint, Seal, has_right_seal, write_checkpoint
@@ -76,14 +78,31 @@ def translate_errors() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A query to the shard, and its cache key; `breadth` is None for a word search."""
+    """A query to the shard for the k best points, and its cache key; `breadth` is None for a word search."""
 
     key: bytes
     query: edge.Query
+    k: int
     limit: int
     where: Filter
     breadth: int | None = None
     is_exact: bool = False
+
+    def widen(self) -> "Request":
+        """Return the request for four times as many points."""
+        limit = 4 * self.limit
+        return replace(self, limit=limit, breadth=self.breadth and max(self.breadth, limit))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The results of requests for one query, and the rows that were read for them, with their scores in columns."""
+
+    rankings: list[RowScores]
+    read: list[StoredRow]
+    place_of: dict[int, int]  # of each row in the columns
+    cosines: Floats
+    scored: TermScores
 
 
 class ShardIndex:
@@ -106,7 +125,7 @@ class ShardIndex:
         self._database, self._rows = database, rows or RowCache(database)
         self._lock = threading.RLock()
         self._seal = Seal(folder)
-        self._known, self._version = PrefixCache[edge.ScoredPoint](), 0
+        self._known, self._version = PrefixCache[tuple[int, float]](), 0
         self._missed = frozenset[int]()  # rows of the followed state that were removed before they were read
         with translate_errors():
             if not checkpoint.counts:
@@ -194,81 +213,87 @@ class ShardIndex:
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
         """Find the k rows of greatest cosine in the shard."""
-        limit = k + SPARE
-        while True:
-            near = self._find(request_nearest(vector, limit, where, effort))
-            is_tied = len(near) == limit and near[k - 1].score - near[-1].score <= scan.SLACK
-            if not is_tied or limit >= MAX_CANDIDATES:
-                break
-            limit *= 4
-        read = self._rows.load_rows(head, [int(point.id) for point in near])
-        _check_none_gone(len(read), near, k)
-        cosines = compute_cosines(stack_vectors(read, self._database.dim), vector)
-        return scan.top_k([each[0] for each in read], [each[1] for each in read], cosines, k)
+        return self._rank(head, [request_nearest(vector, k, where, effort)], vector, pack_terms({})).rankings[0]
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k rows of greatest BM25 score, with the collection's counts as of a head.
-
-        The stored weights were computed with an earlier average length. With a longer average, a score exceeds the
-        shard's at most by the ratio of the two averages. So if the k-th score is above the possible score of the last
-        candidate, no chunk is missing.
-        """
-        weights, growth = self._weigh_terms(terms, head), self._measure_growth(head)
-        request = self._request_matching(head, terms, weights, k, where)
-        while True:
-            near = self._find(request)
-            read = join_terms(self._rows.load_rows(head, [int(point.id) for point in near]))
-            _check_none_gone(len(read.ids), near, k)
-            scored = read.score(read.find_terms(terms.hashes), weights, head.average_length)
-            scores = scored.sum_up(len(read.ids)).round(bm25.DIGITS)
-            is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > near[-1].score * growth
-            if is_complete or len(near) < request.limit or request.limit >= MAX_CANDIDATES:
-                break
-            request = replace(request, limit=4 * request.limit)
-        best = scan.top_k(read.rows.tolist(), read.ids, scores, k)
-        return [(row, score) for row, score in best if score]
+        """Find the k rows of greatest BM25 score, with the collection's counts as of a head."""
+        nothing = np.zeros(self._database.dim, np.float32)
+        return self._rank(head, [self._request_matching(head, terms, k, where)], nothing, terms).rankings[0]
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
         """Find the candidates of each query, with one batch query to the shard."""
-        found, given = list[RowCandidates](), [each[0] for each in self._rows.load_chunks(head, queries.chunk_ids)]
-        self._search_ahead(head, queries)
-        for vector, words in zip(queries.vectors, queries.terms, strict=True):
-            joined = join_rankings(*search_rankings(self, head, vector, words, queries), given)
-            read = self._rows.load_rows(head, joined.rows)
-            if len(read) != len(joined.rows):
-                raise Gone("a row that was found")
-            found.append(
-                RowCandidates(
-                    joined.rows,
-                    [each[1] for each in read],
-                    np.array([MESSAGE in each[2] for each in read], bool),
-                    *joined[1:],
-                    compute_cosines(stack_vectors(read, self._database.dim), vector),
-                    *self._measure(head, words, read),
-                )
-            )
-        return found
+        given = [each[0] for each in self._rows.load_chunks(head, queries.chunk_ids)]
+        pairs = list(zip(queries.vectors, queries.terms, strict=True))
+        requests = [self._list_requests(head, *pair, queries) for pair in pairs]
+        self._find(list(chain.from_iterable(requests)))
+        ranked = [self._rank(head, own, *pair, given) for own, pair in zip(requests, pairs, strict=True)]
+        return [self._join(each, len(queries.rankings), given) for each in ranked]
 
-    def _search_ahead(self, head: Head, queries: Queries) -> None:
-        """Run the queries of all rankings in one batch and cache the results."""
-        version, requests = self._version, list[Request]()
-        for vector, words in zip(queries.vectors, queries.terms, strict=True):
-            weights = self._weigh_terms(words, head)
-            for where, near, matching in queries.rankings:
-                requests.append(request_nearest(vector, near + SPARE, where, queries.effort))
-                if len(words.hashes):
-                    requests.append(self._request_matching(head, words, weights, matching, where))
-        for request, points in zip(requests, self._query(requests), strict=True):
-            self._known.put(request.key, self._how(request, version), request.limit, points)
+    def _list_requests(self, head: Head, vector: Vector, terms: PackedTerms, queries: Queries) -> list[Request]:
+        """List the requests of all rankings of a query: by the vector, then, if there are any, by the terms."""
+        requests = [request_nearest(vector, near, where, queries.effort) for where, near, _ in queries.rankings]
+        if len(terms.hashes):
+            requests += [self._request_matching(head, terms, k, where) for where, _, k in queries.rankings]
+        return requests
+
+    def _rank(
+        self, head: Head, requests: list[Request], vector: Vector, terms: PackedTerms, others: Sequence[int] = ()
+    ) -> Ranked:
+        """Rank the points of requests by scores computed from the database; also read `others`.
+
+        Ask for four times as many points while a chunk that was not found might have a better score. The stored weights
+        of words were computed with an earlier average length. With a longer average, a score exceeds the shard's at
+        most by the ratio of the two averages. So if the k-th score is above the possible score of the last candidate,
+        no chunk is missing.
+        """
+        weights, growth = self._weigh_terms(terms, head), self._measure_growth(head)
+        while True:
+            found = self._find(requests)
+            numbers = dict.fromkeys([*(row for points in found for row, _ in points), *others])
+            read = self._rows.load_rows(head, list(numbers))
+            place_of, joined = {each[0]: place for place, each in enumerate(read)}, join_terms(read)
+            scored = joined.score(joined.find_terms(terms.hashes), weights, head.average_length)
+            by_words = scored.sum_up(len(read)).round(bm25.DIGITS)
+            cosines = compute_cosines(stack_vectors(read, self._database.dim), vector)
+            rankings, wider = list[RowScores](), list[Request]()
+            for each, points in zip(requests, found, strict=True):
+                rows = [row for row, _ in points if row in place_of]
+                places = [place_of[row] for row in rows]
+                if len(rows) < min(each.k, len(points)):
+                    raise Gone("a row that was found")
+                scores = (cosines if each.breadth else by_words)[places]
+                best = scan.top_k(rows, [joined.ids[place] for place in places], scores, each.k)
+                is_enough = not each.k or len(points) < each.limit or each.limit >= MAX_CANDIDATES
+                if each.breadth:
+                    is_enough = is_enough or points[each.k - 1][1] - points[-1][1] > scan.SLACK
+                else:
+                    is_enough = is_enough or (len(best) == each.k and best[-1][1] > points[-1][1] * growth)
+                rankings.append(best if each.breadth else [(row, score) for row, score in best if score])
+                wider.append(each if is_enough else each.widen())
+            if all(map(is_, requests, wider)):
+                return Ranked(rankings, read, place_of, cosines, scored)
+            requests = wider
+
+    @staticmethod
+    def _join(of: Ranked, count: int, given: Sequence[int]) -> RowCandidates:
+        """Join the rankings of a query, first those by the vector, and the given rows."""
+        near, matching = of.rankings[:count], of.rankings[count:] or [[]] * count
+        joined = join_rankings(near, matching, given)
+        if any(row not in of.place_of for row in joined.rows):
+            raise Gone("a row that was found")
+        places = [of.place_of[row] for row in joined.rows]
+        return RowCandidates(
+            joined.rows,
+            [of.read[place][1] for place in places],
+            np.array([MESSAGE in of.read[place][2] for place in places], bool),
+            *joined[1:],
+            of.cosines[places],
+            *of.scored.measure(len(of.read), np.array(places, np.intp)),
+        )
 
     def count_having(self, hashes: Hashes) -> list[int]:
         """Count, for each word, the chunks that have it."""
         return self.counts.count(hashes)
-
-    def _measure(self, head: Head, terms: PackedTerms, read: Sequence[StoredRow]) -> tuple[Floats, Floats]:
-        joined, weights = join_terms(read), self._weigh_terms(terms, head)
-        scored = joined.score(joined.find_terms(terms.hashes), weights, head.average_length)
-        return scored.measure(len(read))
 
     def _weigh_terms(self, terms: PackedTerms, head: Head) -> Floats:
         return bm25.weigh_terms(terms.counts, self.count_having(terms.hashes), head.chunks)
@@ -277,28 +302,26 @@ class ShardIndex:
         """Return the factor by which a score can exceed the shard's."""
         return max(1.0, head.average_length / self.checkpoint.average) * 1.0001
 
-    def _request_matching(self, head: Head, terms: PackedTerms, weights: Floats, k: int, where: Filter) -> Request:
+    def _request_matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> Request:
         """Make the request for a word search; with one word, expect many ties."""
+        weights = self._weigh_terms(terms, head)
         is_precise = self._measure_growth(head) < SMALL_GROWTH and len(weights) > 1
         limit = k + SPARE if is_precise else max(2 * k, k + 50)
         nearest = edge.Query.Nearest(make_sparse_vector(terms.hashes, weights.tolist()), using=TERMS)
-        return Request(terms.hashes.tobytes() + weights.tobytes(), nearest, limit, where)
+        return Request(terms.hashes.tobytes() + weights.tobytes(), nearest, k, limit, where)
 
-    def _find(self, request: Request) -> list[edge.ScoredPoint]:
-        """Find the points for a request, best first, with a cache."""
-        how = self._how(request, self._version)
-        found = self._known.get(request.key, how, request.limit)
-        if found is None:
-            (found,) = self._query([request])
-            self._known.put(request.key, how, request.limit, found)
-        return found
+    def _find(self, requests: Sequence[Request]) -> list[RowScores]:
+        """Find the rows for requests with the shard's scores, best first; ask for uncached ones in one batch."""
+        hows = [(self._version, expand_filter(each.where), each.breadth, each.is_exact) for each in requests]
+        found = [self._known.get(each.key, how, each.limit) for each, how in zip(requests, hows, strict=True)]
+        missing = [place for place, points in enumerate(found) if points is None]
+        for place, points in zip(missing, self._query([requests[place] for place in missing]), strict=True):
+            found[place] = points
+            self._known.put(requests[place].key, hows[place], requests[place].limit, points)
+        return [points for points in found if points is not None]
 
-    def _how(self, request: Request, version: int) -> tuple[object, ...]:
-        """Return the rest of the cache key. Expand the filter, since filters with 1 and True in meta are equal."""
-        return version, expand_filter(request.where), request.breadth, request.is_exact
-
-    def _query(self, requests: Sequence[Request]) -> list[list[edge.ScoredPoint]]:
-        """Query the points for requests, none if a filter admits nothing; Gone while rows are missed."""
+    def _query(self, requests: Sequence[Request]) -> list[RowScores]:
+        """Query the rows for requests, none if a filter admits nothing; Gone while rows are missed."""
         if self._missed:
             raise Gone("a row that was removed while it was followed")
         alternatives = [expand_filter(each.where) for each in requests]
@@ -308,7 +331,7 @@ class ShardIndex:
                 found = iter(self._shard.query_batch(edge.QueryBatchRequest(made)))
             else:
                 found = iter([self._shard.query(each) for each in made])
-            return [next(found) if own else [] for own in alternatives]
+            return [[(int(each.id), each.score) for each in next(found)] if own else [] for own in alternatives]
 
     # -- upkeep
 
@@ -398,12 +421,6 @@ class ShardIndex:
                 self._seal.write(self._lock, self._seal.breaks)
 
 
-def _check_none_gone(read: int, near: Sequence[edge.ScoredPoint], k: int) -> None:
-    """Raise Gone unless k of the found rows, or all of them, could be read."""
-    if read < min(k, len(near)):
-        raise Gone("a row that was found")
-
-
 # -- chunks, filters and words in the format of the shard
 
 
@@ -415,7 +432,7 @@ def make_config(dim: int, *, is_half: bool) -> edge.EdgeConfig:
         # For unit vectors the inner product is the cosine.
         vectors={DENSE: edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot, datatype=kind)},
         sparse_vectors={TERMS: edge.EdgeSparseVectorParams(memory=edge.Memory.Cached)},
-        hnsw_config=edge.HnswIndexConfig(m=16, ef_construct=128, full_scan_threshold=1000),
+        hnsw_config=edge.HnswIndexConfig(m=16, ef_construct=128, full_scan_threshold=10_000),
         optimizers=edge.EdgeOptimizersConfig(indexing_threshold=1000, default_segment_number=1),
         id_tracker_memory=edge.Memory.Cached,
         wal_enabled=False,
@@ -457,10 +474,10 @@ def _make_condition_filter(condition: Condition) -> edge.Filter:
     return edge.Filter(must=list(must))
 
 
-def request_nearest(vector: Vector, limit: int, where: Filter, effort: Effort) -> Request:
+def request_nearest(vector: Vector, k: int, where: Filter, effort: Effort) -> Request:
     """Make the request for the nearest points."""
-    nearest = edge.Query.Nearest(vector.tolist(), using=DENSE)
-    return Request(vector.tobytes(), nearest, limit, where, max(effort.breadth or BREADTH, limit), effort.is_exact)
+    nearest, limit = edge.Query.Nearest(vector.tolist(), using=DENSE), k + SPARE
+    return Request(vector.tobytes(), nearest, k, limit, where, max(effort.breadth or BREADTH, limit), effort.is_exact)
 
 
 def make_query(request: Request, where: edge.Filter | None) -> edge.QueryRequest:

@@ -193,7 +193,7 @@ class ShardIndex:
     # -- searches
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k rows of greatest cosine in the shard."""
+        """Find the k rows with the highest cosine in the shard."""
         limit = k + SPARE
         while True:
             near = self._find(request_nearest(vector, limit, where, effort))
@@ -207,7 +207,7 @@ class ShardIndex:
         return scan.top_k([each[0] for each in read], [each[1] for each in read], cosines, k)
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k rows of greatest BM25 score, with the collection's counts as of a head.
+        """Find the k rows with the highest BM25 score, with the collection's counts as of a head.
 
         The stored weights were computed with an earlier average length. With a longer average, a score exceeds the
         shard's at most by the ratio of the two averages. So if the k-th score is above the possible score of the last
@@ -220,7 +220,7 @@ class ShardIndex:
             read = join_terms(self._rows.load_rows(head, [int(point.id) for point in near]))
             _check_none_gone(len(read.ids), near, k)
             scored = read.score(read.find_terms(terms.hashes), weights, head.average_length)
-            scores = scored.sum_up(len(read.ids)).round(bm25.DIGITS)
+            scores = scored.sum_by_chunk(len(read.ids)).round(bm25.DIGITS)
             is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > near[-1].score * growth
             if is_complete or len(near) < request.limit or request.limit >= MAX_CANDIDATES:
                 break
@@ -399,7 +399,7 @@ class ShardIndex:
 
 
 def _check_none_gone(read: int, near: Sequence[edge.ScoredPoint], k: int) -> None:
-    """Raise Gone unless k of the found rows, or all of them, could be read."""
+    """Raise Gone if found rows were removed meanwhile, so that fewer than k are left."""
     if read < min(k, len(near)):
         raise Gone("a row that was found")
 

@@ -628,7 +628,7 @@ class MakeQuestions(
         bounded(0, 5),
         Option("Default: the language model, or without one all but feedback."),
     ] = ()
-    count: Annotated[Count, Option("At most so many questions.")] = 200
+    count: Annotated[Count, Option("Maximum number of questions.")] = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ Sources = Annotated[
         help="headings, titles, replies, feedback or model (repeatable; default: model, else the first three).",
     ),
 ]
-Count = Annotated[int, typer.Option("--count", metavar="N", help="At most so many questions.", min=1)]
+Count = Annotated[int, typer.Option("--count", metavar="N", help="Maximum number of questions.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the random choice where there are more.")]
 
 

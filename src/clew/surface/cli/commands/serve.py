@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
 
 keys_app = typer.Typer(add_completion=False)
-Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others need keys.")]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="ADDRESS", help="Address to listen on; one that others can reach needs keys."),
+]
 Port = Annotated[int | None, typer.Option("--port", metavar="N", help="Port to listen on (default: 8080).")]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Add and remove nothing.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse requests that add or remove.")]
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is; no other valid key has it.")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Id or name of a key, as `clew keys` lists it.")]
 Write = Annotated[bool, typer.Option("--write", help="May also add and remove; not together with a filter.")]

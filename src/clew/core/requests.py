@@ -611,7 +611,7 @@ class EnqueueEvaluation(Request[r.JobReply], http="POST /v1/evaluations"):
     tokens: Annotated[
         Annotated[int, Bounds(ge=0, le=1_000_000)] | None, Option("Budget of the context; 0: none is made.")
     ] = None
-    answers: Annotated[bool, Option("Also answer each question; a model is paid for it.")] = False
+    answers: Annotated[bool, Option("Also answer each question; this calls the language model.")] = False
 
 
 @dataclass(frozen=True)

@@ -68,14 +68,14 @@ Hits = Annotated[
 Tokens = Annotated[
     int | None, typer.Option("--tokens", metavar="N", help="Token budget of the context; 0: none.", min=0)
 ]
-Answers = Annotated[bool, typer.Option("--answers", help="Also answer each question; a model is paid for it.")]
+Answers = Annotated[bool, typer.Option("--answers", help="Also answer each question; this calls the language model.")]
 Measures = Annotated[
     list[str] | None, typer.Option("--measure", metavar="NAME", help="Measure to compare (repeatable).")
 ]
 Runs = Annotated[
     Path | None, typer.Option("--runs", metavar="FOLDER", help="Folder of the runs (default: in the collection).")
 ]
-NoKeep = Annotated[bool, typer.Option("--no-keep", help="Keep nothing of the run.")]
+NoKeep = Annotated[bool, typer.Option("--no-keep", help="Do not store the run.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Do not continue a run that broke off.")]
 Worst = Annotated[
     int, typer.Option("--worst", metavar="N", help="Also show the N questions with the lowest measure.", min=0)
@@ -97,7 +97,9 @@ Sources = Annotated[
     ),
 ]
 Count = Annotated[int, typer.Option("--count", metavar="N", help="Maximum number of questions.", min=1)]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the random choice where there are more.")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of the random choice if there are more questions than --count.")
+]
 
 
 def run(

@@ -80,9 +80,9 @@ def _find_occurrences(quote: str, text: str) -> list[int]:
 class MergedChunk:
     """A passage of merged hits; `spans` are its positions in the document, from which `text` is read.
 
-    `avg_similarity` is the mean over hits with a similarity. `copies` are hits in other documents with the same text:
-    they are not shown again, only their sources are named. `messages` are the messages in a conversation, in text
-    order. `table_header` is the header and delimiter row of the table, if the passage begins within one.
+    `avg_similarity` is the mean similarity of the hits that have one. `copies` are hits in other documents with the
+    same text: they are not shown again, only their sources are named. `messages` are the messages in a conversation, in
+    text order. `table_header` is the header and delimiter row of the table, if the passage begins within one.
     """
 
     text: str

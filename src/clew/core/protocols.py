@@ -318,7 +318,7 @@ class SearchableStore(Protocol):
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
-        """Find the k chunks of greatest cosine (the score), best first, ties by id. `vector` has unit length.
+        """Find the k chunks with the highest cosine (the score), best first, ties by id. `vector` has unit length.
 
         "exact" compares all chunks that the filter admits. "ann" may use an approximate index, which explores `breadth`
         candidates (None: its default).
@@ -342,10 +342,10 @@ class SearchableStore(Protocol):
         """
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """Find the k documents whose summary has the greatest cosine: (id, cosine), best first, ties by id."""
+        """Find the k documents whose summary has the highest cosine: (id, cosine), best first, ties by id."""
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
-        """Find the k chunks of greatest BM25 score that contain any of the terms, best first, ties by id.
+        """Find the k chunks with the highest BM25 score that contain any of the terms, best first, ties by id.
 
         A term that occurs twice in the query counts twice. The formula is `clew.drivers.store.bm25`.
         """
@@ -400,7 +400,7 @@ class WritableStore(SearchableStore, Protocol):
     def put_many(self, documents: Sequence[NewDocument | StoredDocument]) -> None:
         """Put several documents with distinct ids in one transaction, which is faster than one by one.
 
-        A StoredDocument is put exactly as another store had it.
+        A StoredDocument, read from another store, is put unchanged.
         """
 
     def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
@@ -470,7 +470,10 @@ class WritableStore(SearchableStore, Protocol):
         """Return the document as it was put; NotFound if there is no such document."""
 
     def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
-        """Yield the records that the filter admits by document, kind, channel and meta, sorted by uri, then id."""
+        """Yield the records of the documents that the filter admits, sorted by uri, then id.
+
+        Its authors and times are ignored: they concern chunks.
+        """
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """Return the existing chunks among the ids, by id."""

@@ -271,7 +271,7 @@ class Context(Conversing[r.ContextReply], http="POST /v1/context"):
 
 @dataclass(frozen=True)
 class Ask(Conversing[r.AnswerReply], http="POST /v1/ask"):
-    """Answer a question with checked citations; without a language model, quote the best passage."""
+    """Answer a question with checked citations; without a language model, quote the best passages."""
 
     question: Question
     _: KW_ONLY
@@ -483,7 +483,7 @@ class Window(Request[r.WindowReply], http="POST /v1/window"):
     """Choose the messages of a channel for a prompt: whole threads within a token budget."""
 
     channel: Annotated[Name, Option("Channel in which the prompt is asked.", metavar="CHANNEL")]
-    prompt: Annotated[Text, Option("The prompt.", metavar="PROMPT")]
+    prompt: Annotated[Text, Option("The question or message to find messages for.", metavar="PROMPT")]
     _: KW_ONLY
     tokens: Annotated[Tokens | None, Option("Token budget of the window (default: 4000).", metavar="N")] = None
     include_related_channels: Annotated[bool, Option("Also search up to three related channels.", flag="--related")] = (
@@ -607,11 +607,11 @@ class EnqueueEvaluation(Request[r.JobReply], http="POST /v1/evaluations"):
     strategies: Annotated[
         Sequence[Name], bounded(0, 20), Option("Strategies to measure; the first is the baseline.")
     ] = ()
-    k: Annotated[Count, Option("Documents that the measures look at.")] = 10
+    k: Annotated[Count, Option("Cutoff: the measures look at the first k documents.")] = 10
     tokens: Annotated[
         Annotated[int, Bounds(ge=0, le=1_000_000)] | None, Option("Budget of the context; 0: none is made.")
     ] = None
-    answers: Annotated[bool, Option("Also answer each question; a model is paid for it.")] = False
+    answers: Annotated[bool, Option("Also answer each question; this calls the language model.")] = False
 
 
 @dataclass(frozen=True)
@@ -628,7 +628,7 @@ class MakeQuestions(
         bounded(0, 5),
         Option("Default: the language model, or without one all but feedback."),
     ] = ()
-    count: Annotated[Count, Option("At most so many questions.")] = 200
+    count: Annotated[Count, Option("Maximum number of questions.")] = 200
 
 
 @dataclass(frozen=True, slots=True)

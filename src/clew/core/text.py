@@ -146,7 +146,7 @@ def split_runs(text: str) -> tuple[str, list[str]]:
 
 
 def fold_plain_word(word: str) -> str:
-    """Return the only piece of a string without spaces if it is a plain ASCII word; else ""."""
+    """Return the folded word if a string without spaces is one plain ASCII word; else ""."""
     bare = word.strip("(),.;:")
     return bare.lower()[:_MAX_TERM_LENGTH] if bare.isascii() and _is_one_word(bare) else ""
 

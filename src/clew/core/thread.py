@@ -213,8 +213,8 @@ MAX_REPLIES = 128  # replies to a message that are examined
 class ThreadView:
     """A lazily read thread.
 
-    A message has a place; greater means later. `places` has the place of each id that was read (of equal ids the last),
-    and None for an id that is not in the thread.
+    Each message has a place, a number that is greater for later messages. `places` has the place of each id that was
+    read (of equal ids the last), and None for an id that is not in the thread.
 
     blocks: The blocks with messages, in order.
     find: Reads the messages with one of some values in a column, up to a limit.

@@ -75,7 +75,7 @@ def select_times(times: Times, start: int, end: int) -> list[list[float]]:
 
 
 def find_second(times: Times, position: int) -> int | None:
-    """Find the second at which the text at a position is spoken; None if there are no times."""
+    """Find the second of a recording at which the text at a position is spoken; None if the text has no times."""
     place = bisect_right(times, position, key=_get_position)
     return int(times[max(0, place - 1)][1]) if times else None
 

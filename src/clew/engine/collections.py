@@ -20,7 +20,7 @@ def list_collections(path: str | Path) -> list[CollectionRecord]:
 
 
 def drop_collection(path: str | Path, name: str) -> DroppedCollection:
-    """Delete a collection with all its documents, jobs and saved chats; return a record of it.
+    """Delete a collection with all its documents, jobs and saved chats; return what was deleted.
 
     On a server all its rows and indexes are deleted. In a folder Clew's files are deleted, and the folder itself if it
     is then empty; `left` names other files. Raise NotFound if there is no such collection, and DriverFailed, with

@@ -183,11 +183,11 @@ def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: in
     # No floor: a dissimilar message may belong to a thread with a similar one.
     unbounded = replace(settings, search=replace(settings.search, min_similarity=None, min_relevance=0.0))
 
-    def search(where: Filter) -> list[Hit]:
+    def find_hits(where: Filter) -> list[Hit]:
         return opened.finder.find(replace(query, where=where, vector=vector), settings.search.strategy, unbounded)
 
     return WindowSources(
-        search,
+        find_hits,
         opened.store.threads,
         lambda name: _is_channel(opened, name),
         opened.store.channels,

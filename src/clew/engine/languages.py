@@ -29,7 +29,7 @@ def name_languages(store: Store, records: Iterable[DocumentRecord]) -> Iterator[
     counts = store.language_counts(exact=True)
     found = _count_by_document(store, counts)
     for record in records:
-        yield replace(record, language=_choose_language(record, counts, found))
+        yield replace(record, language=_choose_document_language(record, counts, found))
 
 
 def find_main_language(store: Store, documents: Sequence[Document], *, language: str) -> str:
@@ -56,7 +56,9 @@ def _count_by_document(store: Store, counts: Mapping[str, int]) -> dict[str, Cou
     return found
 
 
-def _choose_language(record: DocumentRecord, counts: Mapping[str, int], found: Mapping[str, Counter[str]]) -> str:
+def _choose_document_language(
+    record: DocumentRecord, counts: Mapping[str, int], found: Mapping[str, Counter[str]]
+) -> str:
     """Choose the language of most chunks of a document; "und" only if no chunk has a known language."""
     if not counts or not record.chunks:
         return ""

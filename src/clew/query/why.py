@@ -409,7 +409,7 @@ def _describe_numbers(attempt: Attempt, wanted: Set[str]) -> str:
 
 
 def _format_best_cosine(attempt: Attempt, wanted: Set[str]) -> str:
-    """Format the greatest cosine of the wanted chunks to three places; empty if no semantic ranking has one."""
+    """Format the highest cosine of the wanted chunks to three places; empty if no semantic ranking has one."""
     steps = [step for step in attempt.list_steps() if step.name == "semantic"]
     scores = [each.score for step in steps for each in _list_ranked(step) if each.id in wanted]
     return f"{max(scores):.3f}" if scores else ""
@@ -422,7 +422,7 @@ def _walk_steps(trace: Trace) -> Iterator[Trace]:
 
 
 def _find_later_steps(trace: Trace, node: Trace) -> list[Trace] | None:
-    """List the steps that process a step's hits, directly or not, in order; None if the step is not in the trace."""
+    """List, in order, the later steps that work on a step's hits, directly or not; None if the trace lacks the step."""
     if trace is node:
         return []
     for place, step in enumerate(trace.steps):
@@ -435,7 +435,8 @@ def _find_later_steps(trace: Trace, node: Trace) -> list[Trace] | None:
 def _continues_hits_of(later: Trace, earlier: Trace) -> bool:
     """Return whether a step works on the hits of an earlier step, rather than ranking in parallel with it.
 
-    A user's step may have the name of a built-in ranking; some of its hits then still carry scores of the earlier step.
+    A user's step may have the name of a built-in ranking. It works on the earlier hits if some of its own still carry
+    their scores.
     """
     if later.name not in RANKINGS:
         return True

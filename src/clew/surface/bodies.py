@@ -116,8 +116,8 @@ def _is_union(given: Any) -> bool:
     return get_origin(given) in (Union, UnionType)
 
 
-def list_bounds(bounds: Bounds) -> dict[str, Any]:
-    """List the bounds as pydantic and FastAPI name them."""
+def bounds_to_arguments(bounds: Bounds) -> dict[str, Any]:
+    """Return the bounds as the keyword arguments of pydantic's Field and FastAPI's Query."""
     if bounds.pattern:
         SAYS[bounds.pattern] = bounds.says
     given = {name: getattr(bounds, name) for name in ("ge", "le", "min_length", "max_length", "pattern")}
@@ -125,7 +125,7 @@ def list_bounds(bounds: Bounds) -> dict[str, Any]:
 
 
 def _constrain(bounds: Bounds) -> Any:
-    return Field(**list_bounds(bounds))
+    return Field(**bounds_to_arguments(bounds))
 
 
 def annotate(kind: Any, *about: Any) -> Any:

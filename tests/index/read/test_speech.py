@@ -10,7 +10,7 @@ from clew.core.settings import IngestionConfig, RerankerConfig
 from clew.core.time import find_second, format_seconds, select_times
 from clew.index.read import read_file
 from clew.index.read.office import recordings
-from clew.index.read.office.recordings import Said, is_speech_installed, make_transcript, read_speech
+from clew.index.read.office.recordings import Said, build_transcript_document, is_speech_installed, read_speech
 from clew.surface.cli.commands.chat import format_source
 
 TALK = Path(__file__).parent / "recordings" / "talk.ogg"
@@ -78,12 +78,12 @@ def test_captions_are_cited_at_their_second(tmp_path: Path) -> None:
 
 def test_a_transcript_is_cut_at_pauses_and_sentence_ends() -> None:
     said: list[Said] = [(0.0, 2.0, "# One."), (2.5, 4.0, "Two."), (9.0, 11.0, "Three.")]
-    document = make_transcript(said, uri="a.wav", name="a.wav", source_format="wav")
+    document = build_transcript_document(said, uri="a.wav", name="a.wav", source_format="wav")
     assert document.text == "\\# One. Two.\n\nThree."
     assert [section.label for section in document.sections] == ["00:00:00–00:00:04", "00:00:09–00:00:11"]
     assert [document.text[at : at + 4] for at, _ in document.meta["times"]] == ["\\# O", "Two.", "Thre"]
     long: list[Said] = [(float(at), at + 1.0, "word " * 30 + "end.") for at in range(20)]
-    assert len(make_transcript(long, uri="a.wav", name="a.wav", source_format="wav").sections) == 5
+    assert len(build_transcript_document(long, uri="a.wav", name="a.wav", source_format="wav").sections) == 5
 
 
 def test_times_of_a_span() -> None:

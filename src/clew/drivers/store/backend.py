@@ -391,17 +391,17 @@ class Ranks(Protocol):
     """A search for rows by vector and by terms, at least as current as the given head."""
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k chunks of greatest cosine, best first, ties by id."""
+        """Find the k chunks with the highest cosine, best first, ties by id."""
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k chunks of greatest BM25 score that have any of the terms, best first, ties by id."""
+        """Find the k chunks with the highest BM25 score that have any of the terms, best first, ties by id."""
 
 
 class Index(Ranks, Protocol):
     """The searches of a collection."""
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """Find the k documents whose summary has the greatest cosine: (id, cosine), best first, ties by id."""
+        """Find the k documents whose summary has the highest cosine: (id, cosine), best first, ties by id."""
 
     def count_having(self, head: Head, hashes: Hashes, at_most: int | None) -> list[int]:
         """Count, for each term, the chunks that have it, up to `at_most`."""

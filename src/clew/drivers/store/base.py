@@ -88,7 +88,7 @@ class BaseBackend:
         raise NotImplementedError
 
     def write_named(self, kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-        """Replace the texts of a kind; return False, without a change, if the stored ones are no longer `before`."""
+        """Replace the texts of a kind by `after`; if they are no longer `before`, change nothing and return False."""
         raise NotImplementedError
 
     # -- opening

@@ -60,7 +60,7 @@ class TermScores:
     parts: Floats
     total: float
 
-    def sum_up(self, size: int) -> Floats:
+    def sum_by_chunk(self, size: int) -> Floats:
         """Return the BM25 scores of the first `size` places."""
         return np.bincount(self.places, self.parts, minlength=size).astype(np.float64, copy=False)
 

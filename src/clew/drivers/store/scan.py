@@ -133,7 +133,7 @@ def rank_nearest(
     scores: Vector | None = None,
     places: NDArray[np.intp] | None = None,
 ) -> list[tuple[int, float]]:
-    """Return the places of the k greatest cosines, best first, ties by id.
+    """Return the places of the k highest cosines, best first, ties by id.
 
     scores: The cosines in single precision, if known; -inf excludes a vector.
     places: The places of these scores; None if they cover all vectors.
@@ -184,7 +184,7 @@ class MatchedTerms(NamedTuple):
 def rank_matching(
     head: Head, query: PackedTerms, k: int, parts: Iterable[Signals], admitted: Collection[int] | None
 ) -> MatchedTerms:
-    """Rank the k chunks of greatest BM25 score, best first, ties by id.
+    """Rank the k chunks with the highest BM25 score, best first, ties by id.
 
     parts: Signals that together have every chunk with any of the terms.
     admitted: The rows of chunks that a filter admits; None for all.
@@ -193,7 +193,7 @@ def rank_matching(
     having = [sum(len(terms[at][0]) for _, terms in found) for at in range(len(query.hashes))]
     weights, scored = bm25.weigh_terms(query.counts, having, head.chunks), list[tuple[float, str, int, int]]()
     for signals, terms in found:
-        scores = signals.score(terms, weights, head.average_length).sum_up(len(signals.rows)).round(bm25.DIGITS)
+        scores = signals.score(terms, weights, head.average_length).sum_by_chunk(len(signals.rows)).round(bm25.DIGITS)
         if admitted is not None:
             scores[~np.isin(signals.rows, list(admitted))] = 0.0
         places = np.flatnonzero(scores)
@@ -214,7 +214,7 @@ class ScanIndex:
         self._documents: tuple[tuple[int, int], list[Columns], Matrix] | None = None
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k chunks of greatest cosine; skip chunks without a vector."""
+        """Find the k chunks with the highest cosine; skip chunks without a vector."""
         with self._read(head) as snapshot:
             rows = snapshot.find(select(CHUNK, expand_filter(where)), ("row", "id", "vector"))
         found = [each for each in rows if each[2] is not None]
@@ -224,7 +224,7 @@ class ScanIndex:
         return [(numbers[at], score) for at, score in rank_nearest(ids, np.stack(vectors), vector, k)]
 
     def nearest_documents(self, head: Head, vector: Vector, k: int, where: Filter) -> list[tuple[str, float]]:
-        """Find the k documents with the nearest summary vector, and the cosines."""
+        """Find the k documents whose summary has the highest cosine: (id, cosine), best first."""
         rows, vectors = self._load_documents(head)
         wanted = select(DOCUMENT, expand_document_filter(where))
         if wanted.is_filtered or wanted.is_empty:
@@ -249,7 +249,7 @@ class ScanIndex:
         return known[1], known[2]
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k chunks of greatest BM25 score."""
+        """Find the k chunks with the highest BM25 score."""
         wanted = select(CHUNK, expand_filter(where))
         if wanted.is_empty:
             return []

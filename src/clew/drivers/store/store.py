@@ -288,9 +288,10 @@ class Store:
         return self.with_model_in_use(embedder)
 
     def with_model_in_use(self, embedder: Embedder) -> "Store":
-        """Reopen the collection with this model, to which it was switched, and return the new store.
+        """Reopen the collection after its switch to this model, and return the new store.
 
-        The new store takes over the connections: do not use this one any more. StoreMismatch if the model is another.
+        The new store takes over the connections: do not use this one any more. StoreMismatch if the collection has
+        another model.
         """
         return Store(self._backend.reopen(embedder))
 
@@ -318,13 +319,13 @@ class Store:
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
-        """Find the k chunks of greatest cosine, best first, ties by id."""
+        """Find the k chunks with the highest cosine, best first, ties by id."""
         checked, nearest = checks.check_vector(vector, self._backend.dim), self._backend.index.nearest
         where, effort = self._where & where, Effort(mode == "exact", breadth)
         return self._read_found(lambda head: nearest(head, checked, k, where, effort), k)
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
-        """Find the k chunks of greatest BM25 score, best first, ties by id."""
+        """Find the k chunks with the highest BM25 score, best first, ties by id."""
         packed, matching, where = pack_terms(terms), self._backend.index.matching, self._where & where
         return self._read_found(lambda head: matching(head, packed, k, where), k) if len(packed.hashes) else []
 
@@ -392,7 +393,7 @@ class Store:
         return Candidates(of.ids, of.is_message, *columns, read_hits, read_threads)
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """Find the k documents whose summary has the greatest cosine: (id, cosine), best first, ties by id.
+        """Find the k documents whose summary has the highest cosine: (id, cosine), best first, ties by id.
 
         Skip partly hidden documents, since a summary describes the whole.
         """

@@ -67,7 +67,7 @@ class SupportModel:
         owners: list[int] = []
         for owner, (passage, claim) in enumerate(zip(contents[::2], contents[1::2], strict=True)):
             short = [token for part in keep_both_ends(len(claim), size // 2) for token in claim[part]]
-            windows = self._cut(passage, headings[owner], size - len(short))
+            windows = self._split_passage(passage, headings[owner], size - len(short))
             inputs += [self._template.encode_pair(short, window) for window in windows]
             owners += [owner] * len(windows)
         order = sorted(range(len(inputs)), key=lambda at: -len(inputs[at][0]))  # longest first, to balance the cores
@@ -88,7 +88,7 @@ class SupportModel:
         """Return the probability, for a logit of the model, that a part of a passage answers a question."""
         return logistic(self._answer_scale * logit + self._answer_offset)
 
-    def _cut(self, passage: list[int], heading: list[int], size: int) -> list[list[int]]:
+    def _split_passage(self, passage: list[int], heading: list[int], size: int) -> list[list[int]]:
         """Split a passage into windows; all but the first begin with the passage's first line, if that is short."""
         if len(passage) <= size:
             return [passage]

@@ -1,7 +1,7 @@
 """The entry points of the write path: the engine's `add`, `plan`, `backfill` and `drop_messages`.
 
-Each makes a recipe from the settings, and a budget that every model call is charged to. `walk` finds the sources,
-`prepare` reads and chunks them, `pipeline` stores them, `embed` makes the vectors.
+Each of them makes a recipe (chunker, enricher, summariser) from the settings, and a budget for all model calls. `walk`
+finds the sources, `prepare` reads and chunks them, `pipeline` stores them, `embed` makes the vectors.
 
 Backfill summarises documents without a summary. A failed document does not stop the rest. Several model calls run at a
 time, and each summary is stored at once. A document claimed by another run is left to it. So nothing is paid twice,
@@ -469,7 +469,7 @@ class _EmbeddingTimer:
         return spent
 
     def estimate(self, tokens: int, *, reading: float) -> float | None:
-        """Estimate the seconds for embedding so many tokens, plus `reading`; None if the speed is unknown."""
+        """Estimate the seconds for embedding this many tokens, plus `reading`; None if the speed is unknown."""
         if not tokens:
             return reading
         return reading + self._seconds / self._tokens * tokens if self._tokens else None

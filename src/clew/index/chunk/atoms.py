@@ -308,7 +308,7 @@ def _split_table_rows(text: str, atom: Atom) -> list[Atom]:
 
 
 def _split_word(text: str, atom: Atom, parts: int) -> list[tuple[int, int]]:
-    """Split a word into so many parts of about the same length, keeping combining marks with their letter."""
+    """Split a word into `parts` parts of about the same length, keeping combining marks with their letter."""
     length = atom.end - atom.start
     step = max(1, length // max(parts, 2))
     starts = [atom.start]

@@ -5,8 +5,8 @@ hidden entries, `.gitignore`. A `!pattern` in a `.clewignore` overrules the late
 
 Patterns match as in Git, which compares bytes: `?` and a class such as `[a-z]` match one byte, `*` any number of bytes
 without a slash, and `**` between slashes any number of folders. A pattern becomes a regular expression without
-backtracking over a star: the first place where the text after a star fits is as good as any later one. Its time is
-therefore at most pattern length times path length.
+backtracking over a star: the first place where the text after a star fits is as good as any later one. Matching
+therefore takes time at most proportional to the pattern length times the path length.
 """
 
 import os

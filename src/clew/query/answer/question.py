@@ -88,8 +88,8 @@ def explain_missing(question: str, texts: Sequence[str]) -> str:
 def explain_unnamed(question: str, texts: Sequence[str]) -> str:
     """Return the name in the question of which no text has a word, as a reason; empty if each is known.
 
-    Abbreviations do not count: a text may spell them out. Names are also looked for unstemmed, because stems depend on
-    the language: English makes "pari" of Paris, French does not.
+    Abbreviations do not count: a text may spell them out. Names are compared unstemmed as well as stemmed, because a
+    stem depends on the language: Paris becomes "pari" in English, but not in French.
     """
     names = [fact.text for fact in find_facts(question) if fact.kind == "name" and not fact.text.isupper()]
     known = set(chain.from_iterable(map(_list_name_words, texts))) if names else set[str]()

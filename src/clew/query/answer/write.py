@@ -301,10 +301,7 @@ def _split_lead_ins(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str,
 
 
 def _share_citations(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield the sentences with the citation marks that they share: those of the next cited sentence on the line.
-
-    A sentence without a citation waits for one until its line ends.
-    """
+    """Yield each sentence with its citation marks, or those of the next cited sentence on its line if it has none."""
     waiting: list[tuple[str, str]] = []
     for sentence, after in sentences:
         waiting.append((sentence, after))

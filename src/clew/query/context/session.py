@@ -164,7 +164,7 @@ class Sessions:
         ).messages
 
     def keep(self, session: str) -> None:
-        """Store a session with the collection until it is dropped; raise ReadOnlyStore if that cannot be written."""
+        """Store a session with the collection until it is dropped; ReadOnlyStore if the collection is read-only."""
         stored = self._load(session)
         if stored is None or not stored.kept:
             (self._store or self._memory).update(

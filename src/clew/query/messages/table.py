@@ -56,7 +56,7 @@ def consolidate_messages_to_markdown(table: Table) -> str:
 
 
 def read_rows_by_time(table: Table) -> list[Row]:
-    """Read the rows of a table ordered by time, then id; ties, and rows without either, keep their order.
+    """Read the rows of a table ordered by time, then by id; where both are equal they keep their order.
 
     A row without a time stays after the row before it.
     """

@@ -40,7 +40,7 @@ def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Ste
     """Make a step that orders hits by marginal relevance, λ being `balance`: λ · similarity - (1 - λ) · redundancy.
 
     The similarity of a hit is its cosine with the query (its score where none was computed), its redundancy the
-    greatest cosine with the hits before it. The hits keep their scores; the marginal relevance is added to `scores`.
+    highest cosine with the hits before it. The hits keep their scores; the marginal relevance is added to `scores`.
     Carbonell and Goldstein, "The Use of MMR", 1998.
     """
     if not 0 <= balance <= 1:
@@ -49,7 +49,7 @@ def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Ste
     def mmr(_: Query, hits: list[Hit]) -> list[Hit]:
         cosines = _compute_cosines(hits, fetch_vectors)
         relevance = balance * np.array([hit.score if isnan(hit.similarity) else hit.similarity for hit in hits])
-        redundancy = np.zeros(len(hits))  # the greatest cosine to a chosen hit; none is chosen yet
+        redundancy = np.zeros(len(hits))  # the highest cosine to a chosen hit; none is chosen yet
         remaining = list(range(len(hits)))
         chosen: list[Hit] = []
         while remaining:

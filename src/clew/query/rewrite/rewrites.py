@@ -255,7 +255,7 @@ def is_fragment(question: str) -> bool:
 def _find_words(question: str) -> Iterator[tuple[FollowUpWords, frozenset[str]]]:
     """Yield the follow-up words of each language that a question may be in, and the question's stop words in it.
 
-    The languages are those of its script; if several share the script, those with the most stop words in the question.
+    The languages tried are those written in its script; of several, those with the most stop words in the question.
     """
     script = find_main_script(question)
     if script in UNSPACED:

@@ -63,7 +63,7 @@ class Gathered:
     field: Sequence[Sequence[int]]
 
     def count(self, depth: int) -> int:
-        """Count the candidates within the filter, down to a depth in each ranking."""
+        """Count the candidates within the filter that are among the first `depth` of any ranking."""
         return len(list_places((*self.near, *self.matching), depth))
 
 
@@ -124,9 +124,9 @@ class EvidenceSource:
         return self.weigh(query, gathered, query.depth)
 
     def gather(self, queries: Sequence[Query], depth: int, chunk_ids: Sequence[str] = ()) -> list[Gathered]:
-        """Gather the candidates of queries that share a filter, and the best chunks the engine may see, often the same.
+        """Gather the candidates of queries that share a filter, and the best chunks of all that the engine may see.
 
-        If no chunk has most words of a query, the words that the collection lacks are corrected.
+        If no chunk has most of a query's words, those that the collection lacks are corrected to similar ones it has.
         """
         found = self._gather(queries, depth, chunk_ids)
         poor = [

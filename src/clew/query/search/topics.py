@@ -53,7 +53,7 @@ def find_topic_starts(
     max_tokens: int | None = None,
     language: str = "auto",
 ) -> list[int]:
-    """Find the positions at which a new topic starts, without the first message.
+    """Find the positions at which a new topic starts; the first message is never one of them.
 
     A greater `granularity` cuts less. No topic has more than about `max_tokens`, unless a single message does.
     """

@@ -172,24 +172,30 @@ class IngestOptions(Group):
     table: ClassVar[Mapping[str, tuple[str, Any, Any, str | None, str]]] = {
         "chunk_size": ("chunk_size", None, int | None, "N", "Tokens per chunk."),
         "chunk_overlap": ("chunk_overlap", None, int | None, "N", "Tokens shared by neighbouring chunks."),
-        "no_semantic": ("use_semantic_chunking", False, bool, None, "Split at paragraphs, whatever the headings."),
+        "no_semantic": ("use_semantic_chunking", False, bool, None, "Split between paragraphs only; ignore headings."),
         "contextual": (
             *("use_contextual_enrichment", True, bool, None),
             "Embed each chunk with a sentence that places it in its document.",
         ),
         "summaries": (
             *("summaries", "llm", bool, None),
-            "Let the language model write the summaries; it is paid per document.",
+            "Let the language model write the summaries: one paid call per document.",
         ),
         "sections": ("sections", True, bool, None, "Add each chapter of a file or page as a document of its own."),
         "include": (
             *("include", None, list[str] | None, "PATTERN"),
-            "Only files that match, as in .gitignore (repeatable).",
+            "Add only files that match this .gitignore pattern (repeatable).",
         ),
-        "exclude": ("exclude", None, list[str] | None, "PATTERN", "No files and folders that match (repeatable)."),
+        "exclude": (
+            "exclude",
+            None,
+            list[str] | None,
+            "PATTERN",
+            "Leave out files and folders that match (repeatable).",
+        ),
         "no_ignore": (
             *("ignore", False, bool, None),
-            "Also what .gitignore, .clewignore or the rules for build folders keep out.",
+            "Also add what .gitignore, .clewignore or the rules for build folders leave out.",
         ),
         "sync": ("", True, bool, None, "Also drop documents whose files are gone."),
     }

@@ -50,11 +50,13 @@ Yes = Annotated[
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option("--max-cost", metavar="X", help="Stop before model calls cost more than this.", min=0),
+    typer.Option(
+        "--max-cost", metavar="X", help="Stop before model calls cost more than this (currency of llm.prices).", min=0
+    ),
 ]
 
 Strategy = Annotated[
-    str | None, typer.Option("--strategy", metavar="NAME", help="Search strategy: hybrid, semantic, lexical, auto, …")
+    str | None, typer.Option("--strategy", metavar="NAME", help="Search strategy: hybrid, semantic, lexical, auto …")
 ]
 
 
@@ -71,7 +73,7 @@ def parse_time_option(option: str, text: str | None) -> datetime | None:
 
 RayAddress = Annotated[
     str | None,
-    typer.Option("--ray", metavar="ADDRESS", help="Work with a Ray cluster: its address, 'auto' or 'local'."),
+    typer.Option("--ray", metavar="ADDRESS", help="Share the work with a Ray cluster: its address, 'auto' or 'local'."),
 ]
 Workers = Annotated[int | None, typer.Option("--workers", help="Workers on the Ray cluster; default: one per core.")]
-Gpus = Annotated[float, typer.Option("--gpus", help="GPUs of each worker on the Ray cluster that holds a model.")]
+Gpus = Annotated[float, typer.Option("--gpus", help="GPUs for each Ray worker that runs a model.")]

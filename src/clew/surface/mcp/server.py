@@ -128,7 +128,7 @@ class FoundMessages(TypedDict):
 
 
 class AddedDocument(TypedDict):
-    """The result of `add`: the id of the document, and whether it is new or changed."""
+    """The result of `add`: the id of the document, and whether it was added, changed or neither."""
 
     id: str
     added: bool

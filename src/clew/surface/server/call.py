@@ -15,7 +15,7 @@ from clew.core.errors import SettingsError
 from clew.core.replies import ErrorReply
 from clew.engine import Engine
 from clew.engine.collections import check_collection_name
-from clew.surface.bodies import SAYS, annotate, body_of, build_request, list_bounds, list_fields
+from clew.surface.bodies import SAYS, annotate, body_of, bounds_to_arguments, build_request, list_fields
 from clew.surface.server.events import EVENTS_SCHEMA
 from clew.surface.server.keys import Access
 from clew.surface.server.state import CallPool, Server
@@ -26,7 +26,9 @@ T = TypeVar("T")
 R = TypeVar("R", bound=q.Request[Any])
 Build = Callable[[Engine], R]  # builds the request; its filter may name documents of the engine
 ABOUT_COLLECTION = "Collection; without it the key's only one, or the server's."
-Collection = Annotated[str | None, Query(**list_bounds(get_args(q.CollectionName)[1]), description=ABOUT_COLLECTION)]
+Collection = Annotated[
+    str | None, Query(**bounds_to_arguments(get_args(q.CollectionName)[1]), description=ABOUT_COLLECTION)
+]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 SAYS[r"^[0-9]{1,12}$"] = "is no cursor; give `cursor` of the reply before"
 Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`cursor` of the reply before.")]

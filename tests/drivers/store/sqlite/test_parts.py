@@ -31,7 +31,7 @@ def test_terms_are_scored_where_they_are_found() -> None:
     weights, norms = np.array([3.0, 1.0]), np.array([1.0, 2.0, 1.0])
     found = [(np.array([0, 2]), np.array([1, 3], np.float32)), (np.array([2]), np.array([1], np.float32))]
     scored = bm25.score_terms(found, weights, norms)
-    assert scored.sum_up(3).tolist() == pytest.approx([3 / 2, 0, 3 * 3 / 4 + 1 / 2])
+    assert scored.sum_by_chunk(3).tolist() == pytest.approx([3 / 2, 0, 3 * 3 / 4 + 1 / 2])
     shares, strengths = scored.measure(3)
     assert shares.tolist() == pytest.approx([3 / 4, 0, 1])
     assert strengths.tolist() == pytest.approx([3 / 8, 0, (9 / 4 + 1 / 2) / 4])

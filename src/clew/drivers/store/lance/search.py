@@ -40,7 +40,7 @@ class LanceIndex(ScanIndex):
             yield self._get_snapshot(head)
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k chunks of greatest cosine."""
+        """Find the k chunks with the highest cosine."""
         wanted = select(CHUNK, expand_filter(where))
         with self._open(head) as snapshot:
             found, best = _find_nearest(snapshot, vector, k, wanted, effort)
@@ -53,7 +53,7 @@ class LanceIndex(ScanIndex):
         return [(found.ids[at], score) for at, score in best]
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k chunks of greatest BM25 score."""
+        """Find the k chunks with the highest BM25 score."""
         wanted, hashes = select(CHUNK, expand_filter(where)), terms.hashes
         if wanted.is_empty:
             return []
@@ -89,7 +89,7 @@ class _Found:
 def _find_nearest(
     snapshot: LanceSnapshot, vector: Vector, k: int, wanted: Select, effort: Effort = USUAL
 ) -> tuple[_Found, list[tuple[int, float]]]:
-    """Find selected rows, and the places and scores of the k of greatest cosine, best first."""
+    """Find selected rows, and the places and scores of the k with the highest cosine, best first."""
     if wanted.is_empty:
         found = _make_none(snapshot)
     elif snapshot.segments is not None:

@@ -131,7 +131,7 @@ class Table:
         )
 
     def _commit(self, dataset: lance.LanceDataset, change: Change) -> bool:
-        """Commit a change to this version; return False if another commit came first."""
+        """Commit a change on top of this version; return False if another commit came first."""
         gone, changed = list[int](), list[Any]()
         try:
             for fragment, addresses in _group_by_fragment(dataset, change.removed):

@@ -148,7 +148,7 @@ class PostgresIndex(ScanIndex):
     # -- by vectors
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k chunks of greatest cosine."""
+        """Find the k chunks with the highest cosine."""
 
         def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Found]:
             number, is_half = self.collection.number, self.collection.is_half
@@ -208,7 +208,7 @@ class PostgresIndex(ScanIndex):
         return sql.format(number=number, many=many, some=some, subset=subset)
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k chunks of greatest BM25 score."""
+        """Find the k chunks with the highest BM25 score."""
         words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
 
         def search(connection: Connection, conditions: SqlFragment, subset: SqlFragment | None) -> list[Row]:

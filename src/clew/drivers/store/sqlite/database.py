@@ -49,7 +49,7 @@ class FrozenFile:
         self._seen = _describe_file(file)
 
     def has_changed(self) -> bool:
-        """Return whether a process with write access has opened it since."""
+        """Return whether a process with write access has opened the file since this object was made."""
         return not schema.is_frozen(self._file) or _describe_file(self._file) != self._seen
 
     def reopen(self, old: sqlite3.Connection) -> tuple[sqlite3.Connection, "FrozenFile | None"]:

@@ -139,7 +139,7 @@ class View:
     def find_nearest(
         self, vector: Vector, k: int, slots: NDArray[np.intp] | None, all_scores: Vector | None = None
     ) -> SlotScores:
-        """Return the k admitted slots of greatest cosine; `all_scores` are the cosines of all slots, if known."""
+        """Return the k admitted slots with the highest cosine; `all_scores` are the cosines of all slots, if known."""
         vectors = self.vectors[: self.used]
         if slots is not None and all_scores is None and len(slots) * GATHER_SHARE < len(vectors):
             scores = vectors[slots] @ vector
@@ -153,15 +153,15 @@ class View:
         return rank_nearest(self.ids, vectors, vector, k, scores, slots)
 
     def find_matching(self, scores: Floats, k: int, slots: NDArray[np.intp] | None) -> SlotScores:
-        """Return the k admitted slots of greatest BM25 score with at least one term."""
+        """Return the k admitted slots with the highest BM25 score with at least one term."""
         places = np.flatnonzero(scores) if slots is None else slots[np.flatnonzero(scores[slots])]
         top = places[scan.select_candidates(scores[places], k, 10.0**-bm25.DIGITS)]
         ids = [self.ids[slot] for slot in top.tolist()]
         return scan.top_k(top.tolist(), ids, scores[top].round(bm25.DIGITS), k)
 
-    def sum_up(self, found: TermScores) -> Floats:
+    def sum_by_chunk(self, found: TermScores) -> Floats:
         """Return the BM25 score of each slot, 0 for removed ones."""
-        scores = found.sum_up(self.used)
+        scores = found.sum_by_chunk(self.used)
         scores[self.removed] = 0.0
         return scores
 
@@ -216,15 +216,15 @@ class ExactIndex:
     # -- searches; each reads self._view only once
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k rows of greatest cosine; always exact."""
+        """Find the k rows with the highest cosine; always exact."""
         view = self._get_whole_view()
         return view.to_rows(view.find_nearest(vector, k, view.admit(where)))
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k rows of greatest BM25 score, with the collection's counts as of a head."""
+        """Find the k rows with the highest BM25 score, with the collection's counts as of a head."""
         view = self._get_whole_view()
         (scored,) = view.score_terms(head, [terms])
-        return view.to_rows(view.find_matching(view.sum_up(scored), k, view.admit(where)))
+        return view.to_rows(view.find_matching(view.sum_by_chunk(scored), k, view.admit(where)))
 
     def candidates(self, head: Head, queries: Queries) -> list[RowCandidates]:
         """Find the candidates of each query, comparing all vectors in one matrix product."""
@@ -237,7 +237,7 @@ class ExactIndex:
         is_wide = any(slots is None or len(slots) * GATHER_SHARE >= view.used for slots in admitted)
         products = vectors @ every.T if is_wide else [None] * len(vectors)
         for vector, scores, scored in zip(vectors, products, view.score_terms(head, terms), strict=True):
-            summed, asked = view.sum_up(scored), list(zip(rankings, admitted, strict=True))
+            summed, asked = view.sum_by_chunk(scored), list(zip(rankings, admitted, strict=True))
             near = [view.find_nearest(vector, each.near, slots, scores) for each, slots in asked]
             matching = [view.find_matching(summed, each.matching, slots) for each, slots in asked]
             joined = join_rankings(near, matching, given)

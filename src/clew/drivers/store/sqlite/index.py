@@ -73,11 +73,11 @@ class SqliteIndex(ScanIndex):
     # -- searches
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k chunks of greatest cosine."""
+        """Find the k chunks with the highest cosine."""
         return self._search(head, lambda own: own.nearest(head, vector, k, where, effort))
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k chunks of greatest BM25 score."""
+        """Find the k chunks with the highest BM25 score."""
         return self._search(head, lambda own: own.matching(head, terms, k, where))
 
     def _search(self, head: Head, search: Callable[[Follower], T]) -> T:

@@ -212,11 +212,11 @@ class ShardIndex:
     # -- searches
 
     def nearest(self, head: Head, vector: Vector, k: int, where: Filter, effort: Effort) -> RowScores:
-        """Find the k rows of greatest cosine in the shard."""
+        """Find the k rows with the highest cosine in the shard."""
         return self._rank(head, [request_nearest(vector, k, where, effort)], vector, pack_terms({})).rankings[0]
 
     def matching(self, head: Head, terms: PackedTerms, k: int, where: Filter) -> RowScores:
-        """Find the k rows of greatest BM25 score, with the collection's counts as of a head."""
+        """Find the k rows with the highest BM25 score, with the collection's counts as of a head."""
         nothing = np.zeros(self._database.dim, np.float32)
         return self._rank(head, [self._request_matching(head, terms, k, where)], nothing, terms).rankings[0]
 

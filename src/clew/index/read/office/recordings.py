@@ -113,10 +113,10 @@ def read_speech(data: bytes, *, uri: str, name: str) -> Document:
     said = list(_transcribe(data))
     if not said:
         raise NothingRecognised(uri, "is a recording in which no speech was recognised")
-    return make_transcript(said, uri=uri, name=name, source_format=PurePath(name).suffix[1:].lower())
+    return build_transcript_document(said, uri=uri, name=name, source_format=PurePath(name).suffix[1:].lower())
 
 
-def make_transcript(said: Sequence[Said], *, uri: str, name: str, source_format: str) -> Document:
+def build_transcript_document(said: Sequence[Said], *, uri: str, name: str, source_format: str) -> Document:
     """Make the Document of a recording, with a section for each paragraph, labelled with its start and end time."""
     text = ""
     times: list[list[float]] = []

@@ -51,12 +51,12 @@ def check_page_count(pages: int, *, uri: str) -> None:
 
 
 def start_pages(count: int = 1) -> None:
-    """Report that a step of so many pages begins; this restarts the time limit."""
+    """Report that a step of this many pages begins; this restarts the time limit."""
     on_pages = _on_pages.get()
     if on_pages is not None:
         on_pages(count)
 
 
 def get_step_seconds(seconds: float, pages: int) -> float:
-    """Return the time limit of a step of so many pages."""
+    """Return the time limit of a step of this many pages."""
     return seconds * max(1.0, pages / PAGES_PER_LIMIT)

@@ -276,7 +276,7 @@ def _find_end_of_table(lines: Sequence[str], at: int) -> int:
 
 
 def _read_table(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the rows of a table drawn with rules, around each cell or only above and below."""
+    """Yield the rows of a grid table (rules around each cell) or a simple table (rules only above and below)."""
     is_grid = lines[0].startswith("+")
     rule = _TABLE_RULE if is_grid else _SIMPLE_RULE
     starts = [run.start() for run in _COLUMN.finditer(lines[0])]

@@ -267,9 +267,9 @@ def ask(
     agent: Agent = False,
     as_json: o.Json = False,
 ) -> None:
-    """Answer a question with verified citations.
+    """Answer a question with checked citations.
 
-    Without a language model the answer is the best passage, verbatim, with the part that answers in bold.
+    Without a language model it quotes up to three passages, with the part that answers in bold.
     """
     from clew.core import requests as q
     from clew.surface.to_json import answer_to_json

@@ -92,7 +92,7 @@ Full = Annotated[bool, typer.Option("--full", help="Read every document, not a s
 
 
 def doctor(ctx: typer.Context, *, repair: Repair = False, full: Full = False, as_json: o.Json = False) -> None:
-    """Check the collection (documents, vectors, indexes, sources, rights) and report what is wrong."""
+    """Check the collection (documents, vectors, indexes, sources, file permissions) and report what is wrong."""
     from clew.surface.cli.errors import get_exit_code
 
     report = _examine(ctx, repair=repair, full=full)

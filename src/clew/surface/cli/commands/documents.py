@@ -141,7 +141,7 @@ def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_j
 def backfill(
     ctx: typer.Context, *, refresh: Refresh = False, max_cost: o.MaxCost = None, as_json: o.Json = False
 ) -> None:
-    """Add missing summaries, and contexts that a model failed to write."""
+    """Add missing vectors and summaries, and chunk contexts that a language model failed to write."""
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         report = engine.backfill(refresh=refresh, max_cost=max_cost, on_progress=on_progress)
     render.print_report(report, as_json=as_json)

@@ -61,19 +61,21 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=V,V", help="Also measure with these values of a setting (repeatable: a grid)."),
 ]
-Cut = Annotated[int, typer.Option("-k", metavar="N", help="Documents that the measures look at.", min=1)]
+Cut = Annotated[int, typer.Option("-k", metavar="N", help="Cutoff: the measures look at the first N documents.", min=1)]
 Hits = Annotated[
     int | None, typer.Option("--hits", metavar="N", help="Chunks fetched for each question (default: 2 k).", min=1)
 ]
-Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Budget of the context; 0: none.", min=0)]
-Answers = Annotated[bool, typer.Option("--answers", help="Also answer each question; a model is paid for it.")]
+Tokens = Annotated[
+    int | None, typer.Option("--tokens", metavar="N", help="Token budget of the context; 0: none.", min=0)
+]
+Answers = Annotated[bool, typer.Option("--answers", help="Also answer each question; this calls the language model.")]
 Measures = Annotated[
     list[str] | None, typer.Option("--measure", metavar="NAME", help="Measure to compare (repeatable).")
 ]
 Runs = Annotated[
     Path | None, typer.Option("--runs", metavar="FOLDER", help="Folder of the runs (default: in the collection).")
 ]
-NoKeep = Annotated[bool, typer.Option("--no-keep", help="Keep nothing of the run.")]
+NoKeep = Annotated[bool, typer.Option("--no-keep", help="Do not store the run.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Do not continue a run that broke off.")]
 Worst = Annotated[
     int, typer.Option("--worst", metavar="N", help="Also show the N questions with the lowest measure.", min=0)
@@ -94,8 +96,10 @@ Sources = Annotated[
         help="headings, titles, replies, feedback or model (repeatable; default: model, else the first three).",
     ),
 ]
-Count = Annotated[int, typer.Option("--count", metavar="N", help="At most so many questions.", min=1)]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the random choice where there are more.")]
+Count = Annotated[int, typer.Option("--count", metavar="N", help="Maximum number of questions.", min=1)]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of the random choice if there are more questions than --count.")
+]
 
 
 def run(
@@ -253,16 +257,18 @@ Judged = Annotated[
     Path | None, typer.Argument(metavar="QUESTIONS", help="Judged questions: a JSON Lines file or a BEIR folder.")
 ]
 Measure = Annotated[
-    str, typer.Option("--measure", metavar="NAME", help="What is to grow: nDCG@10, recall@10, context, …")
+    str, typer.Option("--measure", metavar="NAME", help="Measure to improve: nDCG@10, recall@10, context …")
 ]
 Tries = Annotated[
     list[str] | None,
-    typer.Option("--try", metavar="NAME=V,V", help="Values of a setting to try, in place of the usual (repeatable)."),
+    typer.Option(
+        "--try", metavar="NAME=V,V", help="Values to try for a setting, in place of the built-in choice (repeatable)."
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Keep nothing.")]
-Rollback = Annotated[bool, typer.Option("--rollback", help="Take back what was kept last.")]
-ShowKept = Annotated[bool, typer.Option("--show", help="Show what is kept.")]
-Budget = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Budget of the context.", min=1)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Store no settings; only show what would be chosen.")]
+Rollback = Annotated[bool, typer.Option("--rollback", help="Undo the last tuning.")]
+ShowKept = Annotated[bool, typer.Option("--show", help="Show the settings that tuning stored.")]
+Budget = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Token budget of the context.", min=1)]
 
 
 def tune(
@@ -278,7 +284,7 @@ def tune(
     show: ShowKept = False,
     as_json: o.Json = False,
 ) -> None:
-    """Choose settings of the search by judged questions; they are kept only if held-out questions agree."""
+    """Tune search settings on judged questions; store them only if they also do better on held-out questions."""
     from clew.evaluation.questions.judged import read_questions
     from clew.evaluation.tuning import tune
 

@@ -34,7 +34,8 @@ JobIds = Annotated[
 Wait = Annotated[bool, typer.Option("--wait", help="Stay and wait for further jobs, until interrupted.")]
 Alone = Annotated[bool, typer.Option("--alone", help="Leave at once if another worker is at work.")]
 Host = Annotated[
-    str | None, typer.Option("--host", metavar="NAME", help="Also take jobs that read files of this machine name.")
+    str | None,
+    typer.Option("--host", metavar="NAME", help="Also take jobs whose files are on the machine of this name."),
 ]
 
 

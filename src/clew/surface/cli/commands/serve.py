@@ -24,18 +24,25 @@ if TYPE_CHECKING:
 
 
 keys_app = typer.Typer(add_completion=False)
-Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others need keys.")]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="ADDRESS", help="Address to listen on; one that others can reach needs keys."),
+]
 Port = Annotated[int | None, typer.Option("--port", metavar="N", help="Port to listen on (default: 8080).")]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Add and remove nothing.")]
-KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is; no other valid key has it.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse requests that add or remove.")]
+KeyName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the key's owner; no two valid keys may share it.")
+]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Id or name of a key, as `clew keys` lists it.")]
-Write = Annotated[bool, typer.Option("--write", help="May also add and remove; not together with a filter.")]
+Write = Annotated[bool, typer.Option("--write", help="Let the key also add and remove; not together with a filter.")]
 Collections = Annotated[
-    list[str] | None, typer.Option("--only", metavar="COLLECTION", help="Opens only this collection (repeatable).")
+    list[str] | None,
+    typer.Option("--only", metavar="COLLECTION", help="Let the key open only this collection (repeatable)."),
 ]
 ResetYes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before all keys are removed.")]
 Expires = Annotated[
-    str | None, typer.Option("--expires", metavar="TIME", help="Until when: a date, or a span such as 12h or 90d.")
+    str | None,
+    typer.Option("--expires", metavar="TIME", help="When the key expires: a date, or a span such as 12h or 90d."),
 ]
 
 

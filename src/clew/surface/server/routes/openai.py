@@ -72,7 +72,7 @@ class StreamOptions(OpenBody):
 
 
 class ChatBody(OpenBody):
-    """A conversation, whose last message of the user is the question."""
+    """A conversation; its last message with the role `user` is the question."""
 
     model: NameField = Field(description="clew, or clew:COLLECTION.")
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)]

@@ -253,7 +253,7 @@ class ShardIndex:
             read = self._rows.load_rows(head, list(numbers))
             place_of, joined = {each[0]: place for place, each in enumerate(read)}, join_terms(read)
             scored = joined.score(joined.find_terms(terms.hashes), weights, head.average_length)
-            by_words = scored.sum_up(len(read)).round(bm25.DIGITS)
+            by_words = scored.sum_by_chunk(len(read)).round(bm25.DIGITS)
             cosines = compute_cosines(stack_vectors(read, self._database.dim), vector)
             rankings, wider = list[RowScores](), list[Request]()
             for each, points in zip(requests, found, strict=True):

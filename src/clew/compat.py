@@ -33,10 +33,10 @@ from clew.engine.opened import check_positive_count
 from clew.query.context.assemble import split_by_relevance
 from clew.query.context.format.formatter import ContextFormatter
 from clew.query.context.merge import ChunkMerger
+from clew.query.context.results import deduplicate_by_document
 from clew.query.messages import related
 from clew.query.messages.table import Table, consolidate_messages_to_markdown
 from clew.query.rank.calibrate import ANSWER_DEPTH
-from clew.query.rank.dedupe import deduplicate_by_document
 from clew.query.rewrite.expand import ContextualExpander, is_ambiguous_query
 from clew.query.rewrite.transformer import MakeModel, Transformer, TransformerConfig, expand_query_variations
 

@@ -80,7 +80,8 @@ def make_group(
                 for part in list_parts(passage)
             }
     rows = tuple(GroupPart(text, good) for text, good in parts.items())
-    return Group(name, id_, join_turns(query) or question, bool(wanted), tuple(chunks.items()), rows, "".join(wanted[:1]))
+    read, quote = join_turns(query) or question, "".join(wanted[:1])
+    return Group(name, id_, read, bool(wanted), tuple(chunks.items()), rows, quote)
 
 
 def make_settings(embedder: str, cache: str) -> Settings:

@@ -1,8 +1,8 @@
 """Pages and chats that were written for training and testing, with claims and questions about each.
 
 A file holds contexts in this form; `+` follows from the text, `-` does not; `?` is answered by the part after `=>`,
-which stands in the text word for word; `!` is close to the subject and not answered; `&` is a question, a follow-up that
-leans on it, and the part that answers the follow-up:
+which stands in the text word for word; `!` is close to the subject and not answered; `&` is a question, a follow-up
+that leans on it, and the part that answers the follow-up:
 
     == page | Title > Heading
     The text, in Markdown.

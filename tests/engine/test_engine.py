@@ -625,5 +625,5 @@ def test_threads_may_share_an_engine(filled: Engine, pages: Path) -> None:
 
 def test_settings_of_a_call_do_not_stay(filled: Engine) -> None:
     settings = replace(Settings(), search=SearchConfig(strategy="lexical"))
-    assert filled.search("keys", settings=settings)[0].scores.keys() == {"lexical", "match"}
+    assert filled.search("keys", settings=settings)[0].scores.keys() == {"lexical", "match", "answer"}
     assert "hybrid" in filled.search("keys")[0].scores

@@ -7,6 +7,7 @@ import re
 
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.patterns import compile_pattern
+from clew.core.sentences import split_sentences
 from clew.core.text import tokenize_words
 from clew.core.words import load_words
 
@@ -40,6 +41,8 @@ _QUESTION = compile_pattern(
 # No content: +1, -1 and 1 as votes, emoji by name (:+1:, :skin-tone-2:), keycaps.
 _VOTES = compile_pattern(r"(?<!\S)[+-]1(?=[^\w%°]*(?:\s|$))|^\s*1[\s!.]*$|(?<!\w):[+\w-]+:(?!\w)|\d\ufe0f?\u20e3")
 _ONESELF = compile_pattern(r"\b(?:i|i'm|i’m|im|i'll|i’ll|i've|i’ve|me|my|mine|myself)\b", re.IGNORECASE)
+_PERSONAL = compile_pattern(r"\b(?:you|your|yours)\b", re.IGNORECASE)
+_POLITE = compile_pattern(r"\byou (?:please |perhaps )?(?:tell|show|explain|help|know|give|find|list)\b", re.IGNORECASE)
 
 
 def estimate_intent(text: str) -> float:
@@ -73,6 +76,12 @@ def has_content(text: str) -> bool:
 def is_question(text: str) -> bool:
     """Return whether a message is a question, by its question mark or first word."""
     return bool(_QUESTION.search(text))
+
+
+def asks_for_answer(text: str) -> bool:
+    """Return whether a part of a conversation asks what texts may answer: not what the other does or likes."""
+    said = [paragraph[start:end] for paragraph in text.split("\n\n") for start, end in split_sentences(paragraph)]
+    return any(is_question(each) and not _PERSONAL.search(_POLITE.sub("", each)) for each in said)
 
 
 def _is_small_talk(text: str, words: list[str]) -> bool:

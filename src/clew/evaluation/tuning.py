@@ -41,7 +41,7 @@ CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
 )
 # They select the hits to show, so they only matter for measures of the context.
 CONTEXT_CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
-    {"context.min_relevance": (0.0, 0.01, 0.03, 0.1), "context.min_chance": (0.0, 0.15, 0.3, 0.45, 0.6)}
+    {"context.min_relevance": (0.0, 0.01, 0.03, 0.1), "context.min_chance": (0.0, 0.3, 0.45, 0.58, 0.8)}
 )
 # Settings that need another setting: its name, and the values under which they have an effect.
 _NEEDS = {

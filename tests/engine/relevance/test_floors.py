@@ -128,6 +128,26 @@ def test_a_context_leaves_out_what_is_irrelevant_and_says_so(open_engine: OpenEn
     assert context.reason == ""
 
 
+def test_an_answer_is_shown_though_many_texts_are_about_as_near(open_engine: OpenEngine) -> None:
+    """They lower its relevance, and not the chance that there is an answer."""
+    plan = {f"The keys of station {n} are kept by Dan.": {"q": 0.7} for n in range(30)}
+    asked = "who keeps the keys?"
+    engine = open_engine(embedder=ChosenEmbedder({**plan, asked: {"q": 1.0}}))
+    engine.add_documents(Document(f"p{place}", text) for place, text in enumerate(plan))
+    hits = engine.search(asked)
+    assert max(hit.relevance for hit in hits) < engine.settings.context.min_chance < hits[0].scores["answer"]
+    assert engine.context(asked).passages
+
+
+def test_of_a_conversation_what_asks_nothing_is_shown_only_what_stands_out(open_engine: OpenEngine) -> None:
+    plan = {f"The keys of station {n} are kept by Dan.": {"q": 0.7} for n in range(30)}
+    asked, told = "who keeps the keys?", "somebody keeps the keys"
+    engine = open_engine(embedder=ChosenEmbedder({**plan, asked: {"q": 1.0}, told: {"q": 1.0}, "blimtar": {"b": 1.0}}))
+    engine.add_documents(Document(f"p{place}", text) for place, text in enumerate(plan))
+    for said, is_shown in ((asked, True), (told, False)):
+        assert bool(engine.context(conversation(said, "blimtar")).passages) == is_shown
+
+
 @pytest.mark.parametrize("said", ["thanks!", "ok", "good morning everyone", "zorvex blimtar snorvik"])
 def test_small_talk_and_nonsense_find_nothing(open_engine: OpenEngine, said: str) -> None:
     engine = open_answering(open_engine)

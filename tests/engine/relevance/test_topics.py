@@ -65,7 +65,7 @@ def test_of_a_document_the_chunk_that_answers_best_is_kept_by_one_ranking_too(
 
 def test_chances_of_several_topics_do_not_add_up(open_engine: OpenEngine) -> None:
     pages = {f"page {name}": {name: 1.0} for name in FILLERS}
-    asked = {f"ask{place}": {name: 0.75} for place, name in enumerate(FILLERS)}
+    asked = {f"ask{place}": {name: 0.8} for place, name in enumerate(FILLERS)}
     engine = open_engine(embedder=ChosenEmbedder({**pages, **asked}))
     engine.add_documents(Document(text, text) for text in pages)
     engine.add_documents(Document(f"far{place}", f"unrelated text {place}") for place in range(50))

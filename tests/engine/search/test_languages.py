@@ -291,3 +291,16 @@ def test_a_question_in_another_language_than_the_texts_is_answered_by_meaning(op
     assert [hit.document.id for hit in engine.search(question, strategy="hybrid")] == ["meant", "shared"]
     engine.add_documents([Document("german", "Das Schiff und der Kai sind dort, und das ist auch gut so.")])
     assert engine.search(question, strategy="hybrid")[0].document.id == "meant"  # as it was: words cannot match there
+
+
+def test_words_count_in_the_one_page_of_the_language_of_a_question(open_engine: OpenEngine) -> None:
+    """Elsewhere a word that both languages have may be a name."""
+    engine = open_engine(embedder="hashed:32")
+    engine.add_documents(Document(f"en{n}", f"{PAGES['en']} This is the log of server {n}.") for n in range(30))
+    asked = "Wer putzt die Treppe und schreibt es danach ins Protokoll?"
+    before = {hit.document.id: hit.relevance for hit in engine.search(asked, k=30)}
+    engine.add_documents([Document("de", PAGES["de"])])
+    first, *others = engine.search(asked, k=31)
+    assert first.document.id == "de"
+    assert first.relevance > 0.65
+    assert all(hit.relevance <= before.get(hit.document.id, 0.0) + 0.1 for hit in others)

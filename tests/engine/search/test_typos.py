@@ -59,6 +59,14 @@ def test_a_short_word_is_not_cut_to_another(engine: Engine, asked: str) -> None:
     assert trace.find_note("did_you_mean") is None
 
 
+def test_two_slips_leave_the_first_letter(engine: Engine) -> None:
+    engine.add_documents([Document("log", "Every action of the crew is in the log.")])
+    for asked, meant in (("days of vacation", None), ("acttionn of the crew", "action of the crew")):
+        with record() as trace:
+            engine.search(asked, k=1)
+        assert trace.find_note("did_you_mean") == meant
+
+
 def test_a_corrected_word_counts_less_than_one_that_is_there(engine: Engine) -> None:
     engine.add_documents([Document("fees", "The fees of the harbour are paid on Monday.")])
     right = engine.search("harbour fees", k=1, strategy="lexical")[0]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.rank.calibrate import (
+    ANSWER,
     PART,
     AnswerWeights,
     Evidence,
@@ -204,13 +205,16 @@ def test_squash() -> None:
 # -- hits
 
 
-def test_the_chance_of_an_answer_is_that_not_every_hit_of_a_query_fails() -> None:
+def test_the_chance_of_an_answer_is_that_of_the_best_hit_of_a_query() -> None:
+    def answering(chance: float, relevance: float) -> Hit:
+        return replace(hit(relevance=relevance), scores={ANSWER: chance})
+
     assert estimate_answer_chances([]) == {}
-    assert estimate_answer_chances([hit(relevance=0.5), hit(relevance=0.2)]) == pytest.approx({0: 0.6})
-    assert estimate_answer_chances([hit(relevance=0.5), hit(relevance=nan)]) == pytest.approx({0: 0.5})
-    assert estimate_answer_chances([hit(relevance=1.0), hit(relevance=0.1)]) == {0: 1}
+    assert estimate_answer_chances([answering(0.7, 0.1), answering(0.9, 0.05)]) == {0: 0.9}
+    assert estimate_answer_chances([hit(relevance=0.5), hit(relevance=0.2)]) == {0: 0.5}
+    assert estimate_answer_chances([*(hit(relevance=0.5) for _ in range(10)), answering(0.9, 0.1)]) == {0: 0.5}
     other = replace(hit(relevance=0.3), scores={PART: 2})
-    assert estimate_answer_chances([hit(relevance=0.5), other]) == pytest.approx({0: 0.5, 2: 0.3})
+    assert estimate_answer_chances([hit(relevance=0.5), other]) == {0: 0.5, 2: 0.3}
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))

@@ -7,7 +7,8 @@ import pytest
 
 from clew.core.errors import SettingsError
 from clew.core.types import Chunk, DocumentRecord, Hit, Query
-from clew.query.rank.dedupe import deduplicate_by_document, limit_per_document
+from clew.query.context.results import deduplicate_by_document
+from clew.query.rank.dedupe import limit_per_document
 
 
 def row(document: str, similarity: float, **more: Any) -> dict[str, Any]:

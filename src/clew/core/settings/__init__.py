@@ -352,7 +352,7 @@ class ContextConfig:
     tokens: int = 2000
     k: int = 10
     min_relevance: float = 0.01  # of a hit that is shown: the chance that it answers
-    min_chance: float = 0.3  # of any of the hits answering; below it nothing is shown
+    min_chance: float = 0.58  # that any hit answers, whatever the others; below it nothing is shown
     render: Literal["numbered", "knowledge_base", "related_posts", "threads", "json"] = "numbered"
     wrap: Literal["none", "xml", "markdown", "prose"] = "none"
     tag: str = "knowledge_base"  # name of the wrapping element

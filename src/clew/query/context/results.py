@@ -1,6 +1,6 @@
 """Results of the merger and the formatter (Hits or rows) as Hits; and messages rebuilt from their chunks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from clew.core.ids import digest
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, DocumentRecord, Hit
+from clew.query.rank.dedupe import check_limit, log_deduplication
 
 Row = Mapping[str, Any]  # text, source, heading_path, similarity, metadata
 Result = Hit | Row
@@ -85,6 +86,41 @@ def _parse_int(value: object, default: int) -> int:
 def _parse_similarity(value: object) -> float:
     """Parse a similarity as a float; 0 where it is missing or not a finite number."""
     return float(value) if isinstance(value, Real) and isfinite(value) else 0.0
+
+
+def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) -> list[dict[str, Any]]:
+    """Keep the n rows of greatest `similarity` per `document_id`, best first, documents in order of appearance.
+
+    A row without a document is dropped; a row without a similarity counts as 0. Rows of one document with the same
+    `chunk_index`, or else the same `id`, are one chunk and count once.
+    """
+    check_limit(n)
+    documents: dict[Hashable, dict[Hashable, Mapping[str, Any]]] = {}
+    rows = list(results)
+    for position, row in enumerate(rows):
+        document = row.get("document_id")
+        if document is None or document == "":
+            continue
+        chunks = documents.setdefault(document, {})
+        chunk = _chunk_key(row, position)
+        if chunk not in chunks or _read_similarity(row) > _read_similarity(chunks[chunk]):
+            chunks[chunk] = row
+    best_first = (sorted(chunks.values(), key=_read_similarity, reverse=True) for chunks in documents.values())
+    kept = [dict(row) for best in best_first for row in best[:n]]
+    log_deduplication(len(rows), len(kept), len(documents), n)
+    return kept
+
+
+def _chunk_key(row: Mapping[str, Any], position: int) -> Hashable:
+    for name in ("chunk_index", "id"):
+        if row.get(name) is not None:
+            return name, row[name]
+    return "row", position
+
+
+def _read_similarity(row: Mapping[str, Any]) -> float:
+    value = row.get("similarity")
+    return 0.0 if value is None or value != value else float(value)
 
 
 def group_by_message(hits: Iterable[Hit]) -> dict[str, list[Hit]]:

@@ -90,6 +90,7 @@ class HitWeights:
 
 
 ANSWER_DEPTH = 10  # hits from which to estimate the chance of an answer, however many are shown
+ANSWER = "answer"  # the name of the score that `estimate_answers` computes
 MATCH = "match"  # the name of the score that `estimate_match` computes
 PART = "part"  # the name of the score with the number of the conversation's query that found a hit
 ANSWER_WEIGHTS = AnswerWeights()
@@ -107,7 +108,7 @@ def estimate_relevance(
     *,
     intent: float = 1.0,
     semantic_weight: float | Signal = SEMANTIC_WEIGHT,
-    words_trust: float = 1.0,
+    words_trust: float | Signal = 1.0,
     answer: AnswerWeights = ANSWER_WEIGHTS,
     hit: HitWeights = HIT_WEIGHTS,
 ) -> Signal:
@@ -115,19 +116,38 @@ def estimate_relevance(
 
     intent: The chance that the query wants an answer.
     semantic_weight: The weight of meaning against words, of each hit or of all; only the default is calibrated.
-    words_trust: A value below 1 lets words count less.
+    words_trust: A value below 1 lets words count less, of each hit or of all.
     """
-    by_meaning = np.asarray(semantic_weight) / SEMANTIC_WEIGHT
-    by_words = words_trust * (1 - np.asarray(semantic_weight)) / (1 - SEMANTIC_WEIGHT)
-    meaning, share, both = pair_evidence(evidence).T
-    at_all = (
-        answer.constant + by_meaning * answer.meaning * meaning + by_words * (answer.share * share + answer.both * both)
-    )
+    by_meaning, by_words = _weigh_signals(semantic_weight, words_trust)
     weights = hit.meaning, hit.words, hit.meaning_above, hit.meaning_below, hit.words_above, hit.words_below
     terms = compare_evidence(evidence, field) * weights
     this_one = hit.constant + by_meaning * terms[:, _MEANING].sum(axis=1) + by_words * terms[:, _WORDS].sum(axis=1)
-    relevances: Signal = intent * squash(at_all) * squash(this_one)
+    at_all = estimate_answers(evidence, semantic_weight=semantic_weight, words_trust=words_trust, weights=answer)
+    relevances: Signal = intent * at_all * squash(this_one)
     return relevances
+
+
+def estimate_answers(
+    evidence: Evidence,
+    *,
+    semantic_weight: float | Signal = SEMANTIC_WEIGHT,
+    words_trust: float | Signal = 1.0,
+    weights: AnswerWeights = ANSWER_WEIGHTS,
+) -> Signal:
+    """Return the chance that each text answers a query at all, by its own signals.
+
+    It tells whether there is an answer. Relevance does not: texts about as near as the answer lower it.
+    """
+    by_meaning, by_words = _weigh_signals(semantic_weight, words_trust)
+    meaning, share, both = pair_evidence(evidence).T
+    by_both = by_words * (weights.share * share + weights.both * both)
+    return squash(weights.constant + by_meaning * weights.meaning * meaning + by_both)
+
+
+def _weigh_signals(semantic_weight: float | Signal, words_trust: float | Signal) -> tuple[Signal, Signal]:
+    """Return the factors of meaning and of words, 1 by default."""
+    by_words = words_trust * (1 - np.asarray(semantic_weight)) / (1 - SEMANTIC_WEIGHT)
+    return np.asarray(semantic_weight) / SEMANTIC_WEIGHT, by_words
 
 
 def estimate_match(evidence: Evidence, place: int) -> float:
@@ -162,16 +182,14 @@ def compare_evidence(evidence: Evidence, field: Field) -> NDArray[np.float64]:
 
 
 def estimate_answer_chances(hits: Iterable[Hit]) -> dict[float, float]:
-    """Estimate for each query of a conversation, by number, the chance that one of its ten best hits answers.
+    """Estimate for each query of a conversation, by number, the chance of an answer: the greatest of its ten best hits.
 
-    Hits are taken to answer independently, each with the chance of its relevance. Chances of different queries are not
-    combined: they are not chances of one answer.
+    Chances of different queries are not combined: they are not chances of one answer.
     """
     found: dict[float, list[float]] = {}
-    for hit in hits:
-        if not math.isnan(hit.relevance):
-            found.setdefault(get_part(hit), []).append(1.0 - hit.relevance)
-    return {part: 1.0 - math.prod(sorted(missing)[:ANSWER_DEPTH]) for part, missing in found.items()}
+    for hit in sort_by_relevance(hits):
+        found.setdefault(get_part(hit), []).append(hit.scores.get(ANSWER, get_relevance(hit)))
+    return {part: max(chances[:ANSWER_DEPTH]) for part, chances in found.items()}
 
 
 def get_part(hit: Hit) -> float:

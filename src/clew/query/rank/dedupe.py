@@ -1,10 +1,9 @@
 """Deduplication and diversity of hits: by chunk and document, near-duplicates, relevance against novelty, coverage."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isnan
-from typing import Any
 
 import numpy as np
 
@@ -108,7 +107,7 @@ def dedupe_chunks(hits: list[Hit]) -> list[Hit]:
 
 def limit_per_document(n: int = 1) -> Step:
     """Make a step that keeps the n most relevant hits of each document, in their order, each chunk once."""
-    _check_limit(n)
+    check_limit(n)
 
     def by_document(_: Query, hits: list[Hit]) -> list[Hit]:
         unique = dedupe_chunks(hits)
@@ -123,29 +122,6 @@ def limit_per_document(n: int = 1) -> Step:
     return by_document
 
 
-def deduplicate_by_document(results: Iterable[Mapping[str, Any]], n: int = 1) -> list[dict[str, Any]]:
-    """Keep the n rows of greatest `similarity` per `document_id`, best first, documents in order of appearance.
-
-    A row without a document is dropped; a row without a similarity counts as 0. Rows of one document with the same
-    `chunk_index`, or else the same `id`, are one chunk and count once.
-    """
-    _check_limit(n)
-    documents: dict[Hashable, dict[Hashable, Mapping[str, Any]]] = {}
-    rows = list(results)
-    for position, row in enumerate(rows):
-        document = row.get("document_id")
-        if document is None or document == "":
-            continue
-        chunks = documents.setdefault(document, {})
-        chunk = _chunk_key(row, position)
-        if chunk not in chunks or _read_similarity(row) > _read_similarity(chunks[chunk]):
-            chunks[chunk] = row
-    best_first = (sorted(chunks.values(), key=_read_similarity, reverse=True) for chunks in documents.values())
-    kept = [dict(row) for best in best_first for row in best[:n]]
-    log_deduplication(len(rows), len(kept), len(documents), n)
-    return kept
-
-
 def log_deduplication(results: int, rows: int, documents: int, max_per_document: int) -> None:
     """Log how many rows of how many documents are left; the numbers differ if a document keeps several."""
     log.debug(
@@ -157,18 +133,7 @@ def log_deduplication(results: int, rows: int, documents: int, max_per_document:
     )
 
 
-def _chunk_key(row: Mapping[str, Any], position: int) -> Hashable:
-    for name in ("chunk_index", "id"):
-        if row.get(name) is not None:
-            return name, row[name]
-    return "row", position
-
-
-def _read_similarity(row: Mapping[str, Any]) -> float:
-    value = row.get("similarity")
-    return 0.0 if value is None or value != value else float(value)
-
-
-def _check_limit(n: int) -> None:
+def check_limit(n: int) -> None:
+    """Raise SettingsError unless n is at least 1."""
     if n < 1:
         raise SettingsError(f"n is {n}; it must be at least 1 hit per document")

@@ -124,12 +124,12 @@ class QueryAnalyser:
             found |= analyse_text(text, code)
         return found
 
-    def is_foreign(self, text: str) -> bool:
-        """Return whether a query is certainly in a language that hardly any text has: they share names at most."""
+    def find_foreign_language(self, text: str) -> str:
+        """Return the language of a query if it is certain and hardly any text has it, else ""."""
         counts = self._count_languages() if self._language == "auto" else {}
         own = _find_own_language(text) if counts else ""
         known = [DEFAULT if code == UNKNOWN else code for code in _list_main(counts)]
-        return bool(own) and own not in known
+        return "" if own in known else own
 
     def find_language(self, text: str) -> str:
         """Return the likely language of a query, or "" if it is unclear."""
@@ -143,7 +143,7 @@ class QueryAnalyser:
         language. A query of unclear language may be in any language of its script.
         """
         counts = self._count_languages() if self._language == "auto" else {}
-        if len(counts) < 2 or self.is_foreign(text):
+        if len(counts) < 2 or self.find_foreign_language(text):
             return []
         own, scripts = find_likely_language(text), _find_scripts(text)
         possible = {own} if own else {code for code in counts if list_scripts(code) & scripts}
@@ -263,8 +263,12 @@ def _list_edits(word: str) -> list[str]:
 
 
 def _list_two_edits(word: str) -> list[str]:
-    """List the words at two slips from a long word: letters left out, doubled, or swapped with the next one."""
-    return [*dict.fromkeys(twice for once in _slip(word) for twice in _slip(once))] if len(word) >= MIN_TWICE else []
+    """List the words at two slips from a long word: letters left out, doubled, or swapped with the next one.
+
+    The first letter stays: few slips are there, and "action" is none of "vacation".
+    """
+    found = (twice for once in _slip(word) for twice in _slip(once) if twice[:1] == word[:1])
+    return [*dict.fromkeys(found)] if len(word) >= MIN_TWICE else []
 
 
 def _slip(word: str) -> Iterator[str]:

@@ -14,11 +14,11 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import Step, Strategy
 from clew.core.sentences import split_sentences
 from clew.core.settings import ConversationConfig
-from clew.core.small_talk import has_content, is_question, is_small_talk
+from clew.core.small_talk import asks_for_answer, has_content, is_question, is_small_talk
 from clew.core.trace import step
 from clew.core.types import Hit, Message, Query
 from clew.query.messages.table import read_messages_from_table
-from clew.query.rank.calibrate import PART, sort_by_relevance
+from clew.query.rank.calibrate import ANSWER, PART, sort_by_relevance
 from clew.query.rank.dedupe import (
     FetchVectors,
     dedupe_chunks,
@@ -151,8 +151,11 @@ def _search_parts(
     def search_part(query: Query, number: int) -> list[Hit]:
         log.debug("Querying for chunk %d/%d", number, len(queries))
         with step("query") as trace:
-            found = _search_deep_enough(strategy, dedupe, query, limit or query.k)[:limit]
-            hits = [replace(hit, scores={**hit.scores, PART: float(number)}) for hit in found] if limit else found
+            hits = _search_deep_enough(strategy, dedupe, query, limit or query.k)[:limit]
+            if limit:
+                asks = asks_for_answer(query.text)  # else only what stands out may be shown
+                parts = ({PART: float(number)} | ({} if asks else {ANSWER: hit.relevance}) for hit in hits)
+                hits = [replace(hit, scores={**hit.scores, **part}) for hit, part in zip(hits, parts, strict=True)]
             trace.set_output(hits)
             return hits
 

@@ -21,10 +21,12 @@ from clew.core.thread import THREAD_KIND
 from clew.core.trace import note, step
 from clew.core.types import FOREIGN, Hit, Query, Vector
 from clew.query.rank.calibrate import (
+    ANSWER,
     EXPECTED_WORDS,
     MATCH,
     Evidence,
     Signal,
+    estimate_answers,
     estimate_match,
     estimate_relevance,
     expect_meaning,
@@ -33,7 +35,7 @@ from clew.query.rank.calibrate import (
 from clew.query.rank.thread_smoothing import add_neighbours
 from clew.query.search.analyse import QueryAnalyser
 
-FOREIGN_TRUST = 0.25  # trust in the words of a query whose language no text has: only names and numbers match
+FOREIGN_TRUST = 0.25  # trust in words across languages, where hardly any text has the query's: only names match
 # Factors of the weight of meaning if the embedder does not know the query's language: in a script that it knows (names
 # and loan words are known), or in another script.
 UNKNOWN_LANGUAGE, UNKNOWN_SCRIPT = 0.5, 0.25
@@ -73,6 +75,7 @@ class Found:
 
     near, matching: Places within the query's filter, by vector and by words; one ranking per kind, best first.
     own: The relevance of each candidate by its own signals.
+    answers: The chance of each candidate to answer at all, however well others match.
     relevance: The same, plus the gains of messages from their neighbours.
     threads: The position of each message in its thread, by place.
     """
@@ -82,6 +85,7 @@ class Found:
     matching: Sequence[Sequence[int]]
     evidence: Evidence
     own: Signal
+    answers: Signal
     relevance: Signal
     threads: Mapping[int, ThreadPlace]
 
@@ -93,7 +97,7 @@ class Found:
         """Return the scores of a match by name; FOREIGN is set for a chunk in another language than the query."""
         foreign = self.evidence.foreign
         expected = {FOREIGN: float(self.evidence.words[place])} if foreign is not None and foreign[place] else {}
-        return {MATCH: estimate_match(self.evidence, place), **expected}
+        return {MATCH: estimate_match(self.evidence, place), ANSWER: float(self.answers[place]), **expected}
 
 
 class EvidenceSource:
@@ -173,13 +177,10 @@ class EvidenceSource:
         """Compute the evidence and relevance of candidates, and cut each ranking at a depth."""
         found, best = gathered.candidates, list_places(gathered.field, FIELD_DEPTH)
         evidence = self._read_evidence(query, found)
-        own = estimate_relevance(
-            evidence,
-            evidence.measure_field(best),
-            intent=estimate_intent(query.text),
-            words_trust=self._trust_words(query, evidence.words[best]),
-            semantic_weight=self._weigh_meaning(query, found),
-        )
+        trust, weight = self._trust_words(query, found, evidence.words[best]), self._weigh_meaning(query, found)
+        intent, field = estimate_intent(query.text), evidence.measure_field(best)
+        own = estimate_relevance(evidence, field, intent=intent, semantic_weight=weight, words_trust=trust)
+        answers = math.sqrt(intent) * estimate_answers(evidence, semantic_weight=weight, words_trust=trust)
         threads, relevance = dict[int, ThreadPlace](), own
         places = np.flatnonzero(found.is_message)
         if len(places):
@@ -196,9 +197,11 @@ class EvidenceSource:
                 [threads[place] for place in around],
                 repeats[around],
             )
+            answers = np.maximum(answers, relevance)  # a reply answers by what it replies to …
             relevance[repeats] *= QUESTION_SHARE
+            answers[repeats] = relevance[repeats]  # … and a question does not answer
         near, matching = ([places[:depth] for places in each] for each in (gathered.near, gathered.matching))
-        return Found(found, near, matching, evidence, own, relevance, threads)
+        return Found(found, near, matching, evidence, own, answers, relevance, threads)
 
     def _mark_questions(self, query: Query, shares: Signal, places: Sequence[ThreadPlace]) -> NDArray[np.bool_]:
         """Mark messages that only repeat the question; they pass their gain on to their replies."""
@@ -240,10 +243,12 @@ class EvidenceSource:
         others = self._list_other_languages(query)
         if not others:
             return evidence
-        foreign = self._seen.match_terms({make_language_term(code): 1 for code in others}, found.ids)
-        return evidence.expect_words(
-            np.array([each in foreign and foreign[each].share > 0 for each in found.ids], bool)
-        )
+        return evidence.expect_words(self._mark_languages(found, others))
+
+    def _mark_languages(self, found: Candidates, codes: Iterable[str]) -> NDArray[np.bool_]:
+        """Mark the candidates that are in one of the languages."""
+        matches = self._seen.match_terms({make_language_term(code): 1 for code in codes}, found.ids)
+        return np.array([each in matches and matches[each].share > 0 for each in found.ids], bool)
 
     def estimate_summaries(
         self, query: Query, summaries: Sequence[str], cosines: Mapping[str, float]
@@ -286,14 +291,14 @@ class EvidenceSource:
         together = max((match.share for match in self._seen.match_terms(added, first).values()), default=0.0)
         return together < MAX_TOGETHER
 
-    def _trust_words(self, query: Query, words: Signal) -> float:
+    def _trust_words(self, query: Query, found: Candidates, words: Signal) -> float | Signal:
         """Estimate how far to trust the words of a query, given the words of the field: less across languages.
 
         If the embedder can match texts in other languages, words count only as far as the field's best matches by words
         come near the number expected of the best meaning.
         """
-        if self.analyser.is_foreign(query.text):
-            return FOREIGN_TRUST
+        if foreign := self.analyser.find_foreign_language(query.text):
+            return np.where(self._mark_languages(found, [foreign]), 1.0, FOREIGN_TRUST)
         known = find_known_languages(self.embedder)
         if len(words) and self.analyser.can_do_without_words(query.text, known):
             return min(float(words.max()) / EXPECTED_WORDS, 1.0)

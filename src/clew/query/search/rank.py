@@ -16,7 +16,7 @@ from clew.core.protocols import Reranker, Step
 from clew.core.settings import Settings
 from clew.core.trace import note, step
 from clew.core.types import Hit, Query
-from clew.query.rank.calibrate import refine_relevance
+from clew.query.rank.calibrate import ANSWER, refine_relevance
 from clew.query.rank.fuse import fuse_two
 from clew.query.rank.thread_smoothing import FLOW, smooth_in_range
 from clew.query.search.evidence import EvidenceSource, Found, embed_query
@@ -35,13 +35,12 @@ def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
         note("reranker", reranker.name)
         subset = hits[: max(candidates, query.k)]
         scores = score_texts(reranker, query.text, [hit.chunk.index_text for hit in subset])
-        scored = [
-            replace(
-                hit.with_score(score, "rerank"),
-                relevance=refine_relevance(hit.relevance, reranker.calibrate(score)),
-            )
-            for hit, score in zip(subset, scores, strict=True)
-        ]
+        scored = []
+        for hit, score in zip(subset, scores, strict=True):
+            chance = reranker.calibrate(score)
+            refined = {ANSWER: refine_relevance(hit.scores[ANSWER], chance)} if ANSWER in hit.scores else {}
+            hit = replace(hit, relevance=refine_relevance(hit.relevance, chance), scores={**hit.scores, **refined})
+            scored.append(hit.with_score(score, "rerank"))
         return sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
 
     return rerank

@@ -86,6 +86,8 @@ class Engine:
         """
         settings = DEFAULTS if settings is None else check_setting_types(check_settings(settings))
         _collections.check_collection_name(collection)
+        if isinstance(path, str | Path) and not drivers.is_address(path) and Path(path).is_file():
+            raise SettingsError(f"{path} is a file; name a folder for the collections, and give files to `clew add`")
         parts = add_plugins(extensions)
         if isinstance(parts.reranker, str):
             settings = replace(settings, reranker=replace(settings.reranker, name=parts.reranker))

@@ -16,7 +16,7 @@ from clew.core.trace import Trace
 from clew.core.types import Document, Hit, Message, Query
 from clew.core.usage import look_up_price
 from clew.engine.answer import FoundContext, answer_verbatim, build_model_answer, make_checker
-from clew.engine.opened import Opened, check_question
+from clew.engine.opened import Opened
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.agent.limits import AgentBudget
 from clew.query.agent.lookup import get_display_name
@@ -71,13 +71,12 @@ def agent(
     from clew.drivers.llm.agent_model import as_agent_model
     from clew.query.agent.loop import run_agent
 
-    check_question(question)
     emit = join_callbacks(on_event, on_sentence, on_step)
     settings = engine.opened.resolve_settings(settings)
     opened = engine.opened.within(where).for_call(settings)
     settings = _override_strategy(opened, settings, strategy)
     if opened.llm is None:
-        raise SettingsError("an agent needs a language model; name one (llm.name, --llm), or use `ask`")
+        raise SettingsError("an agent needs a language model; name one (llm.name), or use `ask`")
     query = make_query_from_text_or_table(question, 1, where, history, settings)
     budget = AgentBudget(opened.llm, settings.agent, look_up_price(settings.llm, opened.llm.name))
     chosen = route_question(question, history_length=0)

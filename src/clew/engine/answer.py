@@ -15,7 +15,7 @@ from clew.core.settings import Settings
 from clew.core.types import Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
-from clew.engine.opened import Opened, check_positive_count, check_question
+from clew.engine.opened import Opened, check_positive_count
 from clew.engine.search import (
     assemble_context,
     find_relevant_hits,
@@ -62,13 +62,12 @@ def ask(
     `on_event` with each event of `ask_stream` except the FinalEvent. If nothing supports an answer, the text says so
     and `found` is False.
     """
-    check_question(question)
     emit = join_callbacks(on_event, on_sentence)
     settings = engine.opened.resolve_settings(settings)
     whole, engine = engine, type(engine)(engine.opened.within(where).for_call(settings))  # with the same sessions
     opened = engine.opened
     if opened.llm is None and person:
-        raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name, --llm)")
+        raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name)")
     shape = shape_context(settings, tokens=tokens)
     query = make_query_from_text_or_table(question, settings.context.k if k is None else k, where, history, settings)
     with UsageMeter().measure() as meter:

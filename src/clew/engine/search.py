@@ -272,8 +272,11 @@ def make_query_from_text_or_table(
     k, where = check_positive_count("k", k), check_filter(where)
     if isinstance(query, str):
         return build_query(query, k, where, history, settings, channel=channel, now=now)
-    made = build_query("-", k, where, read_messages_from_table(query), settings, channel=channel, now=now)
-    return replace(made, text="")
+    try:
+        messages = read_messages_from_table(query)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"the query is neither a text nor a conversation: {error}") from error
+    return replace(build_query("-", k, where, messages, settings, channel=channel, now=now), text="")
 
 
 def take_strategy(opened: Opened, strategy: str | Strategy | None) -> tuple[Opened, str | None]:

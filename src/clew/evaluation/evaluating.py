@@ -277,6 +277,9 @@ def check_questions(questions: Sequence[JudgedQuestion]) -> None:
     """Raise SettingsError unless there are questions, each with a unique id."""
     if not questions:
         raise SettingsError("there are no questions; `clew evaluate make` writes some")
+    for each in questions:
+        if not isinstance(each, JudgedQuestion):
+            raise SettingsError(f"a question has the type {type(each).__name__}; give JudgedQuestion(…), or a file")
     if len({question.id for question in questions}) < len(questions):
         raise SettingsError("two questions have the same id; give each an id of its own")
 

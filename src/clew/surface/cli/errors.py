@@ -215,10 +215,15 @@ def _print_usage_error(error: Any, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
     text = error.format_message().rstrip(".")
+    if not text:  # a group alone, which has printed its help
+        return USAGE_ERROR
     if context and hasattr(error, "possibilities"):  # click looks among the command's own options only
         known = [name for each in (context, context.find_root()) for own in each.command.params for name in own.opts]
-        near = find_close_names(error.option_name, known, max_names=1, cutoff=0.6)
-        text = f"no such option: {error.option_name}{''.join(f'; did you mean {name}?' for name in near)}"
+        near = find_close_names(error.option_name, known, max_names=1, cutoff=0.75)  # the dashes are alike
+        hint = "".join(f"; did you mean {name}?" for name in near)
+        if not hint and not context.parent:
+            hint = "; the options of a command follow its name"
+        text = f"no such option: {error.option_name}{hint}"
     message = f"{text} See {path} --help" if text.endswith("?") else f"{text}; see {path} --help"
     _print_error(message[:1].lower() + message[1:], "UsageError", as_json=_wants_json(words))
     return error.exit_code if error.exit_code != 1 else USAGE_ERROR

@@ -51,7 +51,9 @@ MEMORY = drivers.MEMORY
 class Engine:
     """An open collection to add to, search and ask. Open it with `Engine.open(path)`; threads may share it.
 
-    `opened` holds the store, models and settings; the verbs below are functions over it.
+    `opened` holds the store, models and settings; the verbs below are functions over it. Many verbs take `where`, a
+    Filter of what to look at, `settings` for this call alone, `on_progress`, a function that is called with a Progress,
+    and `max_cost`, above which no further model is called.
     """
 
     def __init__(self, opened: Opened, *, whole: "Engine | None" = None) -> None:

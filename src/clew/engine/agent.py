@@ -64,6 +64,7 @@ def agent(
     The model calls tools until it can answer. If it reaches a limit of `settings.agent` or fails, the best sentences
     found so far are quoted instead, and `reason` or `fault` says why.
 
+    history, session: As for `ask`. where, settings: As for `search`.
     strategy: The strategy of its plain searches.
     on_step, on_sentence, on_event: Called with each step, each checked sentence, and each event of `agent_stream`
         except the FinalEvent.
@@ -141,7 +142,7 @@ def agent_stream(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> EventStream:
-    """Stream the events of `agent`, ending with a FinalEvent.
+    """Stream the events of `agent`, ending with a FinalEvent; the options are those of `agent`.
 
     TokenEvents stream the model's text. Each tool call emits a StepStartEvent and a StepEvent. Once the model has
     answered, a SentenceEvent and a VerdictEvent follow for each sentence.

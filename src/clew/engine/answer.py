@@ -61,6 +61,8 @@ def ask(
     passages; `parts` marks the words that answer. `on_sentence` is called with each sentence once it is checked,
     `on_event` with each event of `ask_stream` except the FinalEvent. If nothing supports an answer, the text says so
     and `found` is False.
+
+    tokens, k, session: As for `context`. strategy, where, history, settings: As for `search`.
     """
     emit = join_callbacks(on_event, on_sentence)
     settings = engine.opened.resolve_settings(settings)
@@ -111,7 +113,7 @@ def ask_stream(
     person: str | None = None,
     settings: Settings | None = None,
 ) -> EventStream:
-    """Stream the events of `ask`, ending with a FinalEvent.
+    """Stream the events of `ask`, ending with a FinalEvent; the options are those of `ask`.
 
     With a language model, TokenEvents stream its reply, then a SentenceEvent and a VerdictEvent follow for each
     sentence. Without one there are SentenceEvents only.

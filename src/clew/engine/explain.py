@@ -55,7 +55,7 @@ def explain(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Explanation:
-    """Explain a search: its stages with counts and times, and every score of each hit."""
+    """Explain a `search` of the same options: its stages with counts and times, and every score of each hit."""
     settings = engine.opened.resolve_settings(settings)
     settings = replace(settings, search=replace(settings.search, cache=0))  # a cached result has no stages
     with record("explain") as trace:
@@ -96,6 +96,8 @@ def why_not(
 
     With `tokens`, explain its absence from the context of that many tokens, else from the hits. The suggested setting
     has been tried; the collection is not changed.
+
+    target: The id, address or path of what is missing. The other options are those of `search`.
     """
     opened = engine.opened
     given = opened.resolve_settings(settings)
@@ -228,8 +230,8 @@ def feedback(
 ) -> dict[str, Any]:
     """Store a judgement of an answer and its documents, or the opening of a result; return the stored record.
 
-    Give `good`, or the id of the `opened` document and the `rank` of the result. `make_questions` with the source
-    `feedback` turns the records into judged questions.
+    Give `good`, or the id of the `opened` document and the `rank` of the result. `comment` is free text, `caller` names
+    who says so. `make_questions` with the source `feedback` turns the records into judged questions.
     """
     engine.opened.check_unbounded()
     if not question.strip():

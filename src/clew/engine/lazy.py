@@ -74,7 +74,8 @@ def check_arguments(arguments: Mapping[str, Any], types: Mapping[str, tuple[type
     for name, value in arguments.items():
         if name in types and not isinstance(value, types[name]):
             wanted = " or ".join(_PLAIN[kind] for kind in types[name])
-            raise SettingsError(f"{name} is {value!r:.80}; it must be {wanted}")
+            hint = "; give a text, and the conversation before it as history=" if name == "question" else ""
+            raise SettingsError(f"{name} is {value!r:.80}; it must be {wanted}{hint}")
 
 
 def follow_model_switch(verb: "Callable[Concatenate[Engine, P], T]") -> "Callable[Concatenate[Engine, P], T]":

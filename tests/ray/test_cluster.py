@@ -48,7 +48,7 @@ def local_ray() -> Iterator[None]:
 
 
 def test_the_command_line_adds_and_embeds_anew_with_a_cluster(pages: Path, tmp_path: Path, local_ray: None) -> None:
-    own = ["--store", f"lance://{tmp_path}/lake", "--embedder", "hashed"]
+    own = ["--path", f"lance://{tmp_path}/lake", "--embedder", "hashed"]
     cluster = ["--ray", "auto", "--workers", "1"]
     run = CliRunner().invoke
     added = run(app, [*own, "--collection", "b", "add", str(pages), *cluster])
@@ -61,7 +61,7 @@ def test_the_command_line_adds_and_embeds_anew_with_a_cluster(pages: Path, tmp_p
         assert list_rows(shared) == list_rows(whole)
         whole.reembed("hashed:32")
         expected = list_rows(whole)
-        embedded = run(app, [*own, "--collection", "b", "reembed", "--to", "hashed:32", *cluster])
+        embedded = run(app, [*own, "--collection", "b", "reembed", "hashed:32", *cluster])
         assert embedded.exit_code == 0, embedded.output
         assert "the collection uses hashed:32" in embedded.output
     with Engine.open(f"lance://{tmp_path}/lake", collection="b", embedder="hashed:32") as shared:
@@ -75,7 +75,7 @@ def test_a_node_that_cannot_import_is_said_in_one_line_and_nothing_is_added(
         return "", "ModuleNotFoundError: No module named 'clew'"
 
     monkeypatch.setattr("clew.ray.probe.try_import", lack_module)
-    own, run = ["--store", f"lance://{tmp_path}/lake", "--embedder", "hashed"], CliRunner().invoke
+    own, run = ["--path", f"lance://{tmp_path}/lake", "--embedder", "hashed"], CliRunner().invoke
     added = run(app, [*own, "add", str(pages), "--ray", "auto", "--workers", "1"])
     assert added.exit_code == 5, added.output
     (line,) = [line for line in added.stderr.splitlines() if line.startswith("clew: ")]

@@ -54,7 +54,7 @@ def half_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_a_full_disk_on_one_node_is_said_and_the_next_run_finishes(pages: Path, tmp_path: Path, half_full: Any) -> None:
     place = f"lance://{tmp_path}/lake"
-    own = ["--store", place, "--embedder", "hashed", "--collection", "b"]
+    own = ["--path", place, "--embedder", "hashed", "--collection", "b"]
     command = [sys.executable, "-m", "clew", *own, "add", str(pages), "--ray", half_full.address]
     # In a process of its own: Ray ends the process of a driver whose node has stopped answering.
     stopped = subprocess.run(command, capture_output=True, text=True, check=False)

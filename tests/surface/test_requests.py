@@ -1,5 +1,6 @@
 """One request a verb: an option that is added to it is found on every surface, and `Engine` takes the same."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from inspect import Parameter, signature
@@ -140,3 +141,27 @@ def test_the_rows_of_a_conversation_are_those_of_python() -> None:
     assert [each.author for each in said] == ["", "dan", "ada"]
     with pytest.raises(ValueError, match="it must have timestamp/ts, author/author_uuid"):
         model(query=[{"said": "hello"}])
+
+
+OF_MANY_VERBS = {"where", "settings", "on_progress", "max_cost"}  # explained by the class
+
+
+def list_explained(name: str) -> set[str]:
+    """The parameters that the docstring of a verb names, or that of a verb which it refers to."""
+    text = getattr(Engine, name).__doc__ or ""
+    named = {
+        each for each in re.findall(r"`([a-z_]+)`", text) if each != name and callable(getattr(Engine, each, None))
+    }
+    return {*re.findall(r"\w+", text)}.union(*map(list_explained, named - {"ask_stream", "agent_stream"}))
+
+
+def test_every_option_of_a_verb_is_explained_where_an_editor_shows_it() -> None:
+    assert {*re.findall(r"\w+", Engine.__doc__ or "")} >= OF_MANY_VERBS
+    missing = {
+        f"{name}.{each.name}"
+        for name in dir(Engine)
+        if not name.startswith("_") and callable(getattr(Engine, name))
+        for each in signature(getattr(Engine, name)).parameters.values()
+        if each.kind is Parameter.KEYWORD_ONLY and each.name not in list_explained(name) | OF_MANY_VERBS
+    }
+    assert missing == set()

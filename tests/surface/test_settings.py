@@ -126,7 +126,6 @@ def test_labels_in_the_environment_are_never_taken_for_no_limit(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("name", "key"),
     [
-        ("CLEW_STORE", "path"),
         ("CLEW_PATH", "path"),
         ("CLEW_COLLECTION", "collection"),
         ("CLEW_EMBEDDER", "embedder.name"),
@@ -194,7 +193,7 @@ def test_a_file_below_the_working_directory_is_named_from_there(
             "CLEW_SEARCH_DEPTH in the environment is not a setting; did you mean CLEW_SEARCH__DEPTH?",
         ),
         ({"CLEW_SEARCH__K": "five"}, "search.k from CLEW_SEARCH__K is 'five'; it must be a whole number"),
-        ({"CLEW_STORE": ""}, "path is empty; it must be the collection's folder (set by CLEW_STORE)"),
+        ({"CLEW_PATH": ""}, "path is empty; it must be the collection's folder (set by CLEW_PATH)"),
         ({"CLEW_SEARCH__K": "0"}, "search.k is 0; it must be at least 1 (set by CLEW_SEARCH__K)"),
     ],
 )

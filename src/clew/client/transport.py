@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -268,6 +269,9 @@ class EventReader:
 def make_http_options(url: str, key: str, timeout: float) -> dict[str, Any]:
     """Make the options of the HTTP client of a server."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
+    given: object = url  # callers without a type checker pass anything
+    if not isinstance(given, str) or not re.fullmatch(r"(https?://)?(?!.*://)\S+", given):
+        raise SettingsError(f"the address of the server is {given!r}; give one such as http://127.0.0.1:8080")
     address = url if "://" in url else f"http://{url}"
     return {"base_url": address.rstrip("/"), "headers": headers, "timeout": timeout}
 

@@ -1,6 +1,6 @@
 """Filters: the visible part of a collection, also as JSON for a request or the scope of a key."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
@@ -66,9 +66,9 @@ class Filter:
     def __post_init__(self) -> None:
         for name in ("documents", "kinds", "channels", "authors", "access"):
             value = getattr(self, name)
-            if isinstance(value, str):  # set("page") would be a set of letters
-                raise TypeError(f"Filter({name}=…) takes a set of names, not the single text {value!r}")
             if value is not None:
+                if isinstance(value, str) or not isinstance(value, Iterable):  # set("page") would be a set of letters
+                    raise TypeError(f"Filter({name}=…) takes a set of names, not {value!r}")
                 object.__setattr__(self, name, frozenset(value))
         for name in ("since", "until"):
             _check_datetime(name, getattr(self, name))

@@ -21,9 +21,12 @@ Span = tuple[int, int]  # start and end, in characters
 QUOTE = "> "  # prefix of context lines that repeat earlier messages: indexed, not embedded
 
 
-def _check_text(noun: str, text: object) -> None:
-    if not isinstance(text, str):
-        raise TypeError(f"{noun}(text=…) takes a text, not {text!r:.40}")
+def _check_fields(value: object, texts: Sequence[str], times: Sequence[str]) -> None:
+    """Raise TypeError for a text or time of another type."""
+    for names, kind, shown in ((texts, str, "a text"), (times, datetime | None, "a datetime")):
+        for name in names:
+            if not isinstance(given := getattr(value, name), kind):
+                raise TypeError(f"{type(value).__name__}({name}=…) takes {shown}, not {given!r:.40}")
 
 
 def _check_access(noun: str, value: Set[str] | None) -> frozenset[str] | None:
@@ -50,7 +53,7 @@ class Message:
     access: Set[str] | None = None
 
     def __post_init__(self) -> None:
-        _check_text("Message", self.text)
+        _check_fields(self, ("text", "author", "id", "channel", "role"), ("at",))
         object.__setattr__(self, "access", _check_access("Message", self.access))
         if not self.id:
             key = digest("message", self.channel, self.author, to_iso(self.at) or "", self.text)
@@ -108,7 +111,9 @@ class Document:
     language: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        _check_text("Document", self.text)
+        _check_fields(self, ("id", "text", "kind", "title", "uri", "summary"), ("created", "updated"))
+        if not isinstance(self.meta, Mapping):
+            raise TypeError(f"Document(meta=…) takes a mapping of names to values, not {self.meta!r:.40}")
         object.__setattr__(self, "access", _check_access("Document", self.access))
 
     def heading_path(self, position: int) -> tuple[str, ...]:

@@ -51,7 +51,9 @@ MEMORY = drivers.MEMORY
 class Engine:
     """An open collection to add to, search and ask. Open it with `Engine.open(path)`; threads may share it.
 
-    `opened` holds the store, models and settings; the verbs below are functions over it.
+    `opened` holds the store, models and settings; the verbs below are functions over it. Many verbs take `where`, a
+    Filter of what to look at, `settings` for this call alone, `on_progress`, a function that is called with a Progress,
+    and `max_cost`, above which no further model is called.
     """
 
     def __init__(self, opened: Opened, *, whole: "Engine | None" = None) -> None:
@@ -86,6 +88,8 @@ class Engine:
         """
         settings = DEFAULTS if settings is None else check_setting_types(check_settings(settings))
         _collections.check_collection_name(collection)
+        if isinstance(path, str | Path) and not drivers.is_address(path) and Path(path).is_file():
+            raise SettingsError(f"{path} is a file; name a folder for the collections, and give files to `clew add`")
         parts = add_plugins(extensions)
         if isinstance(parts.reranker, str):
             settings = replace(settings, reranker=replace(settings.reranker, name=parts.reranker))

@@ -74,6 +74,8 @@ def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Set
 
     A message already stored is skipped; an edited one replaces the stored one. The report lists messages by id.
     """
+    if isinstance(messages, Message):
+        raise SettingsError("messages is one Message; give a list of them")
     with engine.opened.message_lock:
         return ingest.add_messages(make_ingest_context(engine.opened, settings), messages)
 

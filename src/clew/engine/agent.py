@@ -16,7 +16,7 @@ from clew.core.trace import Trace
 from clew.core.types import Document, Hit, Message, Query
 from clew.core.usage import look_up_price
 from clew.engine.answer import FoundContext, answer_verbatim, build_model_answer, make_checker
-from clew.engine.opened import Opened, check_question
+from clew.engine.opened import Opened
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.agent.limits import AgentBudget
 from clew.query.agent.lookup import get_display_name
@@ -64,6 +64,7 @@ def agent(
     The model calls tools until it can answer. If it reaches a limit of `settings.agent` or fails, the best sentences
     found so far are quoted instead, and `reason` or `fault` says why.
 
+    history, session: As for `ask`. where, settings: As for `search`.
     strategy: The strategy of its plain searches.
     on_step, on_sentence, on_event: Called with each step, each checked sentence, and each event of `agent_stream`
         except the FinalEvent.
@@ -71,13 +72,12 @@ def agent(
     from clew.drivers.llm.agent_model import as_agent_model
     from clew.query.agent.loop import run_agent
 
-    check_question(question)
     emit = join_callbacks(on_event, on_sentence, on_step)
     settings = engine.opened.resolve_settings(settings)
     opened = engine.opened.within(where).for_call(settings)
     settings = _override_strategy(opened, settings, strategy)
     if opened.llm is None:
-        raise SettingsError("an agent needs a language model; name one (llm.name, --llm), or use `ask`")
+        raise SettingsError("an agent needs a language model; name one (llm.name), or use `ask`")
     query = make_query_from_text_or_table(question, 1, where, history, settings)
     budget = AgentBudget(opened.llm, settings.agent, look_up_price(settings.llm, opened.llm.name))
     chosen = route_question(question, history_length=0)
@@ -142,7 +142,7 @@ def agent_stream(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> EventStream:
-    """Stream the events of `agent`, ending with a FinalEvent.
+    """Stream the events of `agent`, ending with a FinalEvent; the options are those of `agent`.
 
     TokenEvents stream the model's text. Each tool call emits a StepStartEvent and a StepEvent. Once the model has
     answered, a SentenceEvent and a VerdictEvent follow for each sentence.

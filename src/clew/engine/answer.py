@@ -15,7 +15,7 @@ from clew.core.settings import Settings
 from clew.core.types import Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
-from clew.engine.opened import Opened, check_positive_count, check_question
+from clew.engine.opened import Opened, check_positive_count
 from clew.engine.search import (
     assemble_context,
     find_relevant_hits,
@@ -61,14 +61,15 @@ def ask(
     passages; `parts` marks the words that answer. `on_sentence` is called with each sentence once it is checked,
     `on_event` with each event of `ask_stream` except the FinalEvent. If nothing supports an answer, the text says so
     and `found` is False.
+
+    tokens, k, session: As for `context`. strategy, where, history, settings: As for `search`.
     """
-    check_question(question)
     emit = join_callbacks(on_event, on_sentence)
     settings = engine.opened.resolve_settings(settings)
     whole, engine = engine, type(engine)(engine.opened.within(where).for_call(settings))  # with the same sessions
     opened = engine.opened
     if opened.llm is None and person:
-        raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name, --llm)")
+        raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name)")
     shape = shape_context(settings, tokens=tokens)
     query = make_query_from_text_or_table(question, settings.context.k if k is None else k, where, history, settings)
     with UsageMeter().measure() as meter:
@@ -112,7 +113,7 @@ def ask_stream(
     person: str | None = None,
     settings: Settings | None = None,
 ) -> EventStream:
-    """Stream the events of `ask`, ending with a FinalEvent.
+    """Stream the events of `ask`, ending with a FinalEvent; the options are those of `ask`.
 
     With a language model, TokenEvents stream its reply, then a SentenceEvent and a VerdictEvent follow for each
     sentence. Without one there are SentenceEvents only.

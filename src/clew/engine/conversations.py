@@ -42,8 +42,11 @@ def window(
     Hits come with the messages they reply to, and with their whole threads if the budget allows. If nothing relevant
     was said, the window is empty and `reason` says so.
 
+    tokens: Budget of the window.
+    include_related_channels: Also search up to three other channels that talk of the same.
     min_similarity: A cosine that a message must reach, or a message of its thread.
     now: The time from which ages are measured.
+    where, settings: As for `search`.
     """
     opened = engine.opened.within(where)
     settings = _override_min_similarity(opened.resolve_settings(settings), min_similarity)
@@ -86,6 +89,8 @@ def style_prompt(
 
     The prompt describes their style and quotes their replies in the past threads most similar to the message. If the
     model's rating of the style is unusable, the style is measured instead, with a warning.
+
+    tokens: Budget of the prompt. now: The time from which ages are measured. where, settings: As for `search`.
     """
     engine = type(engine)(engine.opened.within(where))
     opened = engine.opened

@@ -59,7 +59,7 @@ MAX_COPIES = 0.2  # share of chunks that also occur in another document
 MAX_TOO_LONG = 0.1  # share of chunks longer than the model's input
 TINY, MAX_TINY = 8, 0.5  # tokens below which a chunk is tiny, and the tolerated share of tiny chunks
 _SKETCH = 12  # smallest term hashes of a chunk: chunks with the same sketch are near-duplicates
-_DULL = "the embedder does not tell them apart; run `clew reembed --to` another model"
+_DULL = "the embedder does not tell them apart; run `clew reembed` with another model"
 _FOREIGN = (
     "open it with the embedder that filled it; if there is none, make a new collection and add the sources, since "
     "nothing here says which model the vectors are of"

@@ -18,7 +18,7 @@ from clew.core.settings import Settings
 from clew.core.thread import make_first_chunk_id
 from clew.core.trace import record
 from clew.core.types import Chunk, Document, Hit, Message
-from clew.engine.opened import Opened, check_filter, check_positive_count, check_question, resolve_document
+from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
 from clew.engine.search import (
     choose_strategy,
     context,
@@ -55,7 +55,7 @@ def explain(
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Explanation:
-    """Explain a search: its stages with counts and times, and every score of each hit."""
+    """Explain a `search` of the same options: its stages with counts and times, and every score of each hit."""
     settings = engine.opened.resolve_settings(settings)
     settings = replace(settings, search=replace(settings.search, cache=0))  # a cached result has no stages
     with record("explain") as trace:
@@ -96,6 +96,8 @@ def why_not(
 
     With `tokens`, explain its absence from the context of that many tokens, else from the hits. The suggested setting
     has been tried; the collection is not changed.
+
+    target: The id, address or path of what is missing. The other options are those of `search`.
     """
     opened = engine.opened
     given = opened.resolve_settings(settings)
@@ -139,7 +141,12 @@ def why_not(
 
 def check(engine: "Engine", citations: Iterable[Citation], *, where: Filter = EVERYTHING) -> list[CitationCheck]:
     """Check whether each citation of a past answer still matches the stored documents."""
-    return [*assemble.check_citations(citations, engine.opened.within(where).store.document)]
+    given: object = citations  # callers without a type checker pass anything
+    found: list[Any] = [*given] if isinstance(given, Iterable) else [given]
+    for each in found:
+        if not isinstance(each, Citation):
+            raise SettingsError(f"a citation has the type {type(each).__name__}; give `answer.citations`")
+    return [*assemble.check_citations(found, engine.opened.within(where).store.document)]
 
 
 def _explain_never_added(opened: Opened, path: Path, target: str) -> str:
@@ -181,7 +188,7 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
         resolve_document(opened, target)
         missing = f"there is no document {target!r}"
     except NotFound as error:
-        missing = error.message
+        missing = error.message.partition("; `clew")[0]
     if opened.boundary != EVERYTHING:
         return WhyNot(question, target, "not ingested", missing)
     for path in (Path(target), opened.root / target):
@@ -223,11 +230,12 @@ def feedback(
 ) -> dict[str, Any]:
     """Store a judgement of an answer and its documents, or the opening of a result; return the stored record.
 
-    Give `good`, or the id of the `opened` document and the `rank` of the result. `make_questions` with the source
-    `feedback` turns the records into judged questions.
+    Give `good`, or the id of the `opened` document and the `rank` of the result. `comment` is free text, `caller` names
+    who says so. `make_questions` with the source `feedback` turns the records into judged questions.
     """
-    check_question(question)
     engine.opened.check_unbounded()
+    if not question.strip():
+        raise SettingsError("the question is empty; say which question was answered")
     if (good is None) == (opened is None):
         raise SettingsError("feedback says good=True or False of an answer, or names the document that was opened=…")
     kept: dict[str, Any] = {

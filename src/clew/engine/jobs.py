@@ -43,7 +43,7 @@ def enqueue_add(
     max_cost: float | None = None,
     settings: Settings | None = None,
 ) -> Job:
-    """Queue an `add` for a worker (`run_jobs`, `clew jobs work`) and return the job.
+    """Queue an `add` of the same options for a worker (`run_jobs`, `clew jobs work`) and return the job.
 
     The job keeps the ingestion and thread settings, the folder that addresses are relative to and the name of the
     language model. API keys, and objects given to `Engine.open`, are the worker's own.

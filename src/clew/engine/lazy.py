@@ -1,14 +1,18 @@
-"""Verbs as methods: imported on first use, and retried when the collection was switched to another embedder."""
+"""Verbs as methods: imported on first use, plain arguments checked, retried when the collection switched embedders."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from inspect import Parameter, signature
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast, get_args
 
 from clew import drivers
-from clew.core.errors import ModelSwitched
+from clew.core.errors import ModelSwitched, SettingsError
 from clew.core.filter import EVERYTHING
 from clew.drivers.store.store import Store
 
@@ -46,16 +50,46 @@ class LazyVerb:
 P = ParamSpec("P")
 T = TypeVar("T")
 _reopening = threading.Lock()  # threads that share an engine reopen it once
+_PLAIN: Final[Mapping[Any, str]] = {
+    str: "a text",
+    Path: "a path",
+    bool: "True or False",
+    datetime: "a datetime",
+    NoneType: "None",
+}
+
+
+def list_plain_types(verb: Callable[..., Any]) -> dict[str, tuple[type, ...]]:
+    """List the parameters of a verb that take plain values only, each with its types; verbs check the others."""
+    found = {}
+    for name, each in signature(verb).parameters.items():
+        kinds = get_args(each.annotation) if isinstance(each.annotation, UnionType) else (each.annotation,)
+        if each.kind is not Parameter.VAR_POSITIONAL and all(kind in _PLAIN for kind in kinds):
+            found[name] = kinds
+    return found
+
+
+def check_arguments(arguments: Mapping[str, Any], types: Mapping[str, tuple[type, ...]]) -> None:
+    """Raise SettingsError for an argument of another type: callers without a type checker pass anything."""
+    for name, value in arguments.items():
+        if name in types and not isinstance(value, types[name]):
+            wanted = " or ".join(_PLAIN[kind] for kind in types[name])
+            hint = "; give a text, and the conversation before it as history=" if name == "question" else ""
+            raise SettingsError(f"{name} is {value!r:.80}; it must be {wanted}{hint}")
 
 
 def follow_model_switch(verb: "Callable[Concatenate[Engine, P], T]") -> "Callable[Concatenate[Engine, P], T]":
-    """Wrap a verb to reopen the collection and retry once if it was switched to another embedder meanwhile.
+    """Wrap a verb to check its plain arguments, and to retry once if the collection switched to another embedder.
 
     An embedder given as an object cannot be replaced; then raise ModelSwitched.
     """
 
+    types, parameters = list_plain_types(verb), signature(verb).parameters.values()
+    names = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD][1:]
+
     @wraps(verb)
     def call(engine: "Engine", *args: P.args, **kwargs: P.kwargs) -> T:
+        check_arguments({**dict(zip(names, args, strict=False)), **kwargs}, types)
         used = engine.opened
         try:
             return verb(engine, *args, **kwargs)

@@ -386,12 +386,3 @@ def check_positive_count(name: str, value: int) -> int:
     if isinstance(given, bool) or not number >= 1 or number % 1:
         raise SettingsError(f"{name} is {value!r}; it must be a whole number of at least 1")
     return int(value)
-
-
-def check_question(question: str) -> None:
-    """Raise SettingsError if a question is not a text, such as a whole conversation."""
-    given: object = question  # callers without a type checker pass anything
-    if not isinstance(given, str):
-        raise SettingsError(
-            f"the question has the type {type(given).__name__}; give a text, and the conversation before it as history="
-        )

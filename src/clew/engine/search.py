@@ -70,9 +70,12 @@ def search(
     query: A text, or a whole conversation (an Arrow table, rows, messages, or a request body {"messages": […]}), each
         topic of which is searched for.
     strategy: A name, or a function of your own from a Query to hits.
+    where: The part of the collection to look in.
+    history: The messages before the query, with which it is understood.
     channel: Where the question is asked; messages of this channel rank higher.
     now: When the question is asked; recent messages rank higher.
     without: Documents to leave out, such as those already read: ids, addresses, folders or patterns.
+    settings: The settings of this call, as `dataclasses.replace(engine.settings, …)`.
     """
     opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
@@ -123,7 +126,7 @@ def search_many(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> list[list[Hit]]:
-    """Return the k best chunks for each query, embedding all queries in one batch."""
+    """Return the k best chunks for each query, embedding all in one batch; the options are those of `search`."""
     opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
     if isinstance(queries, str):
@@ -154,6 +157,10 @@ def context(
 
     If nothing relevant is found, as for small talk, the text is empty and `reason` says why. Within a `session` a
     document keeps the number it was first shown with.
+
+    tokens: Budget of the text; `k` is the number of chunks to choose from (defaults: `settings.context`).
+    render: Format of the text: numbered, knowledge_base … or one of your own.
+    query, strategy, where, history, channel, now, settings: As for `search`.
     """
     opened, strategy = take_strategy(engine.opened.within(where), strategy)
     settings = opened.resolve_settings(settings)
@@ -272,8 +279,11 @@ def make_query_from_text_or_table(
     k, where = check_positive_count("k", k), check_filter(where)
     if isinstance(query, str):
         return build_query(query, k, where, history, settings, channel=channel, now=now)
-    made = build_query("-", k, where, read_messages_from_table(query), settings, channel=channel, now=now)
-    return replace(made, text="")
+    try:
+        messages = read_messages_from_table(query)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"the query is neither a text nor a conversation: {error}") from error
+    return replace(build_query("-", k, where, messages, settings, channel=channel, now=now), text="")
 
 
 def take_strategy(opened: Opened, strategy: str | Strategy | None) -> tuple[Opened, str | None]:

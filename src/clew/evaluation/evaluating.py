@@ -50,7 +50,7 @@ from clew.evaluation.runs import append_result, continue_run, find_runs, list_ru
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult
 
 KIND: Final = "evaluate"  # kind of job
-FETCH = 2  # chunks fetched for each ranked document
+FETCH = 2  # chunks fetched for each of the k documents; the documents of these chunks are ranked
 WARM_UP = "warm-up"
 
 
@@ -59,7 +59,6 @@ class AskOptions:
     """The options with which each question is asked."""
 
     k: int = 10  # cut-off of the measures
-    hits: int = 20  # chunks to fetch; their documents are ranked
     tokens: int = 2000  # budget of the context; 0: no context
     answers: bool = False
     where: Filter = EVERYTHING
@@ -73,14 +72,12 @@ def evaluate(
     strategies: Sequence[str] = (),
     settings: Mapping[str, Settings] | None = None,
     k: int = 10,
-    hits: int | None = None,
     tokens: int | None = None,
     answers: bool = False,
     where: Filter = EVERYTHING,
     measures: Sequence[str] = (),
     keep: bool = True,
     folder: str | Path | None = None,
-    resume: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """Measure each strategy under each of the settings, and compare each with the first one.
@@ -88,20 +85,18 @@ def evaluate(
     questions: Judged questions, or a JSON Lines file or BEIR folder of them.
     strategies, settings: Default: the engine's own.
     k: Documents that the measures take into account.
-    hits: Chunks to fetch (default: two for each document).
     tokens: Budget of the measured context (default: `context.tokens`); 0 for no context.
     answers: Also answer every question.
     where: The part of the collection to search in.
     measures: Measures to compare (default: nDCG, and the evidence in the context).
-    keep: Keep the run with the collection, or in `folder`, without any texts.
-    resume: Continue an interrupted run of the same questions and settings.
+    keep: Keep the run with the collection, or in `folder`, without any texts, and continue an interrupted one of the
+        same questions and settings.
     """
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
     check_questions(asked)
     k = check_positive_count("k", k)
     options = AskOptions(
         k=k,
-        hits=FETCH * k if hits is None else check_positive_count("hits", hits),
         tokens=engine.settings.context.tokens if tokens is None else tokens,
         answers=answers,
         where=check_filter(where),
@@ -114,7 +109,7 @@ def evaluate(
         run = replace(run, source=Path(questions).name)
     place = find_runs(engine, folder) if keep else None
     if place is not None:
-        unfinished = _find_unfinished(engine, run, folder) if resume else None
+        unfinished = _find_unfinished(engine, run, folder)
         run = continue_run(unfinished, place) if unfinished else start_run(run, place)
     results = list(run.results)
     for result in _ask_all(engine, asked, trees, judgements, options, run, on_progress):
@@ -277,6 +272,9 @@ def check_questions(questions: Sequence[JudgedQuestion]) -> None:
     """Raise SettingsError unless there are questions, each with a unique id."""
     if not questions:
         raise SettingsError("there are no questions; `clew evaluate make` writes some")
+    for each in questions:
+        if not isinstance(each, JudgedQuestion):
+            raise SettingsError(f"a question has the type {type(each).__name__}; give JudgedQuestion(…), or a file")
     if len({question.id for question in questions}) < len(questions):
         raise SettingsError("two questions have the same id; give each an id of its own")
 
@@ -305,7 +303,7 @@ def ask_question(
         "settings": settings,
     }
     started = perf_counter()
-    hits = engine.search(question.question, k=options.hits, **asked)
+    hits = engine.search(question.question, k=FETCH * options.k, **asked)
     ms = 1000 * (perf_counter() - started)
     best: dict[str, float] = {}
     for hit in hits:

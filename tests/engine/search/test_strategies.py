@@ -440,7 +440,7 @@ def test_an_empty_conversation_finds_nothing(posts: Engine) -> None:
 
 
 def test_what_is_no_conversation_is_refused(posts: Engine) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(SettingsError, match="neither a text nor a conversation"):
         posts.search([1, 2, 3])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="timestamp/ts"):
+    with pytest.raises(SettingsError, match="timestamp/ts"):
         posts.search([{"some_col": "x"}])

@@ -90,3 +90,9 @@ def test_a_word_that_the_embedder_knows_is_no_slip_of_another() -> None:
             with record() as trace:
                 engine.search(asked)
             assert trace.find_note("did_you_mean") == meant, asked
+
+
+def test_a_very_long_word_is_not_corrected(engine: Engine) -> None:
+    with record() as trace:
+        engine.search("k" * 20_000, k=1)  # its edits by two slips are more than a billion
+    assert trace.find_note("did_you_mean") is None

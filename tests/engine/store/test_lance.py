@@ -418,7 +418,7 @@ def test_a_bad_address_says_what_to_do(s3_server: str, s3: str, tmp_path: Path) 
 def test_the_command_line_takes_the_address_and_the_time(open_engine: Open, tmp_path: Path) -> None:
     place, run = f"lance://{tmp_path}/lake", CliRunner().invoke
     (tmp_path / "page.md").write_text("# Page\n\nThe word is ember.\n")
-    own = ["--store", place, "--embedder", "hashed"]
+    own = ["--path", place, "--embedder", "hashed"]
     assert run(app, [*own, "add", str(tmp_path / "page.md")]).exit_code == 0
     time.sleep(0.002)
     before = datetime.now(UTC).isoformat()

@@ -326,7 +326,7 @@ def test_path_and_collection_by_flag_environment_and_file(fresh: Clew) -> None:
     assert fresh(*by_flag, "status", "--json").json["documents"] == 1
     assert fresh("status", *by_flag, "--json").json["documents"] == 1
     assert fresh("status", "--path=team.clew", "--collection=notes", "--json").json["documents"] == 1
-    assert fresh("status", "--json", CLEW_STORE="team.clew", CLEW_COLLECTION="notes").json["documents"] == 1
+    assert fresh("status", "--json", CLEW_PATH="team.clew", CLEW_COLLECTION="notes").json["documents"] == 1
     assert fresh("status", "--json").code == 3
     (fresh.folder / "other.toml").write_text('path = "team.clew"\ncollection = "notes"\n')
     assert fresh("--config", "other.toml", "status", "--json").json["documents"] == 1

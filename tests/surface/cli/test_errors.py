@@ -87,7 +87,9 @@ def test_an_error_of_a_kind_of_ours_has_the_code_of_that_kind() -> None:
         (("search", "x", "-k", "five"), "invalid value for '-k'"),
         (("search", "x", "y"), "got unexpected extra argument"),
         (("search", "x", "--path"), "option '--path' requires an argument"),
-        (("--nope",), "no such option"),
+        (("--nope",), "no such option: --nope; the options of a command follow its name"),
+        (("--verson",), "no such option: --verson; did you mean --version?"),
+        (("doctor", "--fix"), "no such option: --fix; see clew doctor --help"),
         (("config",), "missing command"),
     ],
 )
@@ -105,6 +107,12 @@ def test_without_a_command_the_help_is_shown(clew: Clew) -> None:
     done = clew()
     assert done.code == 2
     assert "Usage: clew" in done.out
+
+
+def test_a_group_alone_prints_its_help_and_no_error(clew: Clew) -> None:
+    done = clew("evaluate")
+    assert (done.code, done.err) == (2, "")
+    assert "Usage: clew evaluate" in done.out
 
 
 def test_no_collection(fresh: Clew) -> None:

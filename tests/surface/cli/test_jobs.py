@@ -105,7 +105,7 @@ def test_the_lease_is_a_setting(fresh: Clew) -> None:
 def test_a_worker_gets_the_collection_and_models_by_its_environment(tmp_path: Path) -> None:
     given = {"path": "postgresql://clew:secret@db/docs", "collection": "ops", "embedder.name": "hashed"}
     start = load_invocation(environ={}, overrides=given, folder=tmp_path)
-    environ = make_environment(start, {"CLEW_STORE": "elsewhere", "CLEW_EMBEDDER": "wordllama", "HOME": "/home"})
+    environ = make_environment(start, {"CLEW_PATH": "elsewhere", "CLEW_EMBEDDER": "wordllama", "HOME": "/home"})
     again = load_invocation(environ=environ, overrides={}, folder=tmp_path)
     assert (again.path, again.collection, again.settings) == (start.path, start.collection, start.settings)
     assert environ["HOME"] == "/home"

@@ -71,14 +71,14 @@ def test_reembed_and_back(fresh: Clew) -> None:
     assert fresh.hits("keys") == before
     assert fresh("reembed", "--discard").out == "no unused vectors are left; the collection uses hashed\n"
     assert fresh("reembed", "--discard").code == 3
-    for options in ((), ("--back", "--discard"), ("hashed:64", "--to", "hashed")):
+    for options in ((), ("--back", "--discard"), ("hashed:64", "--back")):
         refused = fresh("reembed", *options)
         assert (refused.code, "exactly one of MODEL, --back and --discard" in refused.err) == (2, True)
-    stopped = fresh("reembed", "--to", "hashed:64", "--max-cost", "0", CLEW_EMBEDDER__PRICE="1")
+    stopped = fresh("reembed", "hashed:64", "--max-cost", "0", CLEW_EMBEDDER__PRICE="1")
     assert stopped.code == 4
     assert "stopped at 0.0000 spent" in stopped.err
     assert "are kept" not in stopped.out
-    assert fresh("reembed", "--to", "hashed:64").code == 0
+    assert fresh("reembed", "hashed:64").code == 0
     (fresh.folder / "pages" / "new.md").write_text("A new page on buoys.")
     assert fresh("add", "pages/new.md", CLEW_EMBEDDER__NAME="hashed:64").code == 0
     assert " embedded (chunks and summaries), the others were there; " in fresh("reembed", "--back").out
@@ -120,5 +120,5 @@ def test_room_that_could_not_be_given_back_is_given_back_by_the_next_discard(
 def test_a_model_whose_name_is_wrong_is_refused(fresh: Clew) -> None:
     assert fresh("add", "pages").code == 0
     for name in ("hashed#int8", "hashed#64", "hashed+nonsense"):
-        refused = fresh("reembed", "--to", name)
+        refused = fresh("reembed", name)
         assert (refused.code, "there is no embedder" in refused.err) == (3, True), name

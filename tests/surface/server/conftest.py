@@ -93,7 +93,7 @@ def started(
     store: str | Path, *options: str, cwd: Path | None = None, **environ: str
 ) -> Iterator["subprocess.Popen[str]"]:
     """A server that `clew serve` runs in a process of its own."""
-    command = [sys.executable, "-m", "clew", "--store", str(store), "serve", "--port", "0", "--embedder", "hashed"]
+    command = [sys.executable, "-m", "clew", "--path", str(store), "serve", "--port", "0", "--embedder", "hashed"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen([*command, *options], **pipes, cwd=cwd, env={**os.environ, **environ}) as process:
         try:

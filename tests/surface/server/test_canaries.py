@@ -211,3 +211,84 @@ def test_the_feedback_of_one_is_not_read_by_another(running: Running) -> None:
     assert running.get("/v1/feedback", headers=bearer(token)).status_code == 403
     _, writing = running.server.keys.add("writer", rights="write")
     assert running.get("/v1/feedback", headers=bearer(writing)).json() == {"feedback": [kept]}
+
+
+def fill_another(path: Path) -> None:
+    text, said, seen_by = (
+        f"The vault is opened by {canary('cyd', 0)}.",
+        f"{canary('cyd', 1)} asked.",
+        frozenset({"cyd"}),
+    )
+    with Engine.open(path, collection="other", embedder="hashed") as engine:
+        engine.add_documents([Document("cyd-page-0", text, title="vault", access=seen_by)])
+        engine.add_messages([Message(said, author="cyd", channel="room-cyd", id="cyd-message-1", access=seen_by)])
+
+
+UNASKED_CALLS: list[tuple[str, str, Any]] = [  # what is left out above: it changes something, or tells of no row
+    ("POST", "/v1/add", {"sources": ["http://127.0.0.1:1/x"]}),
+    ("POST", "/v1/plan", {"sources": ["http://127.0.0.1:1/x"]}),
+    ("POST", "/v1/embeddings", {"model": "clew", "input": "x"}),
+    ("GET", "/v1/jobs/nosuch", None),
+    ("DELETE", "/v1/jobs/nosuch", None),
+    ("GET", "/v1/sessions/work", None),
+    ("DELETE", "/v1/sessions/work", None),
+]
+
+
+CHANGES = {
+    *(("POST", f"/v1/{name}") for name in ("add", "plan", "messages", "add-documents", "sessions/work", "erase")),
+    *(("POST", f"/v1/evaluations{end}") for end in ("", "/questions")),
+    ("DELETE", "/v1/collections/default"),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.slow
+def test_three_kinds_of_key_stay_within_their_rights(tmp_path: Path) -> None:
+    """A key that reads one collection, one that reads a part of it, one that writes it; a second collection is there.
+
+    None gets a row beyond its rights from any path or tool, for its own collection or the other, and only the last
+    changes anything.
+    """
+    place, requests, foreign, own = tmp_path / "store", 0, 0, 0
+    fill_for_two(place, random.Random(7))
+    fill_another(place)
+    only = frozenset({"default"})
+    with serving(place, folder=str(tmp_path / "server")) as running:
+        keys = running.server.keys
+        tokens = {
+            "whole": keys.add("whole", collections=only)[1],
+            "part": keys.add("part", where=Filter(access={"ada"}))[1],  # of every collection
+            "write": keys.add("write", rights="write", collections=only)[1],
+        }
+        before = [(each.name, each.documents, each.chunks) for each in Engine.collections(place)]
+        for seed in range(choose_runs(1, 20)):
+            chance = random.Random(seed)
+            for kind, token in tokens.items():
+                hidden = ("cyd",) if kind != "part" else ("ben", "cyd")
+                for collection in ("", "other"):
+                    target = "cyd" if collection else "ben"
+                    for method, path, body in [*make_requests(chance, target), *UNASKED_CALLS]:
+                        if kind == "write" and method == "DELETE" and "cyd" not in path:
+                            continue  # it may, and later requests need the rows
+                        sign = "&" if "?" in path else "?"
+                        asked = f"{path}{sign}collection={collection}" if collection and "/v1/" in path else path
+                        reply = running.http.request(method, asked, json=body, headers=bearer(token))
+                        assert reply.status_code < 500, (path, reply.text)
+                        is_change = reply.status_code < 300 and kind != "write" and (method, path) in CHANGES
+                        assert not is_change, (kind, method, path, reply.text)
+                        requests += 1
+                        foreign += sum(count_foreign(reply.text, [path, body], each) for each in hidden)
+                        own += reply.text.count("canaryada")
+                calls = make_tool_calls(chance, "cyd")
+                for call, text in asyncio.run(call_tools(running.address, token, calls)):
+                    requests += 1
+                    foreign += sum(count_foreign(text, call, each) for each in hidden)
+                    assert kind == "write" or call[0] != "add" or "true" in text.partition('"is_error":')[2][:6], text
+            if seed == 0:
+                after = [(each.name, each.documents, each.chunks) for each in Engine.collections(place)]
+                assert after[-1] == before[-1]  # nobody has changed the other collection
+    log.info(f"{requests} requests, {own} own rows, {foreign} foreign rows")
+    assert foreign == 0
+    assert own > requests / 4

@@ -205,7 +205,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DriverFailed(
-            f"{path}: cannot be written ({error}); check the folder and the free space on the disk"
+            f"{path}: cannot be written ({error.strerror or error}); check the folder and the free space on the disk"
         ) from error
 
 

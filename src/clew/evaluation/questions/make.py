@@ -86,7 +86,7 @@ def make_questions(
         if source not in SOURCES:
             raise SettingsError(f"there is no source {source!r}; there are {', '.join(SOURCES)}")
     if "model" in chosen and llm is None:
-        raise SettingsError("the source model needs a language model; name one (llm.name, --llm), or other sources")
+        raise SettingsError("the source model needs a language model; name one (llm.name), or other sources")
     if "feedback" in chosen and feedback is None:
         raise SettingsError("the source feedback needs the judgements of users (feedback=…, `GET /v1/feedback`)")
     bounded = engine.within(where)

@@ -22,6 +22,7 @@ _POINTER_WORDS = frozenset(_POINTERS.split())
 _FOLLOW_UP_OPENING = compile_pattern(r"\W*(?:(?:what|how) about|and|or|but)\b", re.IGNORECASE)
 # After an article or a possessive, "it" is a name, not a pronoun: the IT department.
 _IT_AS_NAME = compile_pattern(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)
+_TEXTS = frozenset({"content", "text", "raw_content", "metadata"})  # of which a mapping has one
 _MIN_CLEAR_WORDS = 4  # a query of fewer words is ambiguous
 _ASSISTANT_WEIGHT = 0.1  # of a mention by the assistant; a mention by the user counts 1
 
@@ -134,9 +135,9 @@ def _read_role_and_text(message: HistoryItem) -> tuple[str, str]:
     """Return the role and the text of a message; its raw content if context was injected."""
     if isinstance(message, Message):
         return message.role, message.text
-    if not isinstance(message, Mapping):
-        raise SettingsError(
-            f"history holds {type(message).__name__}; it may hold Message, or dicts of role and content"
-        )
+    given: object = message  # callers without a type checker pass anything
+    if not isinstance(given, Mapping) or given.keys().isdisjoint(_TEXTS):
+        kind = f"dict of {', '.join(map(str, given))}" if isinstance(given, Mapping) else type(given).__name__
+        raise SettingsError(f"history holds {kind}; it may hold Message, or dicts of role and content")
     raw = message.get("raw_content") or (message.get("metadata") or {}).get("raw_content")
     return str(message.get("role", "user")), str(raw or message.get("content") or message.get("text") or "")

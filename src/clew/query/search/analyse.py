@@ -23,7 +23,8 @@ MAIN_SHARE = 0.05  # share of the chunks from which a language is a main one; ot
 MIN_MINOR_PROBABILITY = 0.1  # … if a query is this likely in them: a stop word of one language may be a word of another
 MAX_LANGUAGES = 8
 MAX_CORRECTED = 3  # corrected words per query
-MIN_LETTERS = 4  # of a corrected word: shorter words resemble too many others
+MIN_LETTERS = 4  # of a corrected word: shorter words resemble too many others …
+MAX_LETTERS = 30  # … and the edits of a longer one are too many: they grow with the square of its length
 MIN_REPLACED = 6  # of a word in which any letter may be replaced, added or left out: "paid" is no slip of "aid"
 MIN_TWICE = 7  # of a word that may have two errors
 MAX_COUNTED = 1_000  # chunks to count per term
@@ -281,8 +282,8 @@ def _slip(word: str) -> Iterator[str]:
 
 
 def _is_correctable(word: str) -> bool:
-    """Return whether a word has enough letters, all ASCII: an edit of other words is mostly another word."""
-    return len(word) >= MIN_LETTERS and word.isascii() and word.isalpha()
+    """Return whether a word is neither short nor very long, and all ASCII: edits of others are mostly other words."""
+    return MIN_LETTERS <= len(word) <= MAX_LETTERS and word.isascii() and word.isalpha()
 
 
 def _replace_words(text: str, words: Sequence[tuple[str, str]]) -> str:

@@ -37,27 +37,6 @@ from clew.surface.cli.program import repeat_options
 from clew.surface.cli.table import clean_for_stream
 
 
-class LazyGroup(TyperGroup):
-    """A group that imports its commands when they are first used; `homes` has the "module:name" of each."""
-
-    homes: ClassVar[Mapping[str, str]] = {}
-
-    def list_commands(self, _: Any) -> list[str]:
-        """List the names of all commands."""
-        return list(self.homes)
-
-    def get_command(self, _: Any, name: str) -> Any:
-        """Return the command of a name, built when it is first asked for; None if there is none."""
-        if name in self.homes and name not in self.commands:
-            self.commands[name] = _build_command(name, _load(self.homes[name]))
-        return self.commands.get(name)
-
-
-def _load(home: str) -> Any:
-    module, _, name = home.partition(":")
-    return getattr(import_module(module), name)
-
-
 def _build_command(name: str, found: Any) -> Any:
     app = found
     if not isinstance(found, typer.Typer):
@@ -112,8 +91,24 @@ def get_exit_code(error: BaseException) -> int:
     return next((CODE_BY_ERROR[kind] for kind in type(error).__mro__ if kind in CODE_BY_ERROR), 1)
 
 
-class ClewGroup(LazyGroup):
-    """The group of all commands: handles every error, and accepts the program's own options anywhere."""
+class ClewGroup(TyperGroup):
+    """The group of all commands: handles every error, and accepts the program's own options anywhere.
+
+    A command is imported when it is first used; `homes` has the "module:name" of each.
+    """
+
+    homes: ClassVar[Mapping[str, str]] = {}
+
+    def list_commands(self, _: Any) -> list[str]:
+        """List the names of all commands."""
+        return list(self.homes)
+
+    def get_command(self, _: Any, name: str) -> Any:
+        """Return the command of a name, built when it is first asked for; None if there is none."""
+        if name in self.homes and name not in self.commands:
+            module, _, place = self.homes[name].partition(":")
+            self.commands[name] = _build_command(name, getattr(import_module(module), place))
+        return self.commands.get(name)
 
     def main(
         self,
@@ -215,10 +210,15 @@ def _print_usage_error(error: Any, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
     text = error.format_message().rstrip(".")
+    if not text:  # a group alone, which has printed its help
+        return USAGE_ERROR
     if context and hasattr(error, "possibilities"):  # click looks among the command's own options only
         known = [name for each in (context, context.find_root()) for own in each.command.params for name in own.opts]
-        near = find_close_names(error.option_name, known, max_names=1, cutoff=0.6)
-        text = f"no such option: {error.option_name}{''.join(f'; did you mean {name}?' for name in near)}"
+        near = find_close_names(error.option_name, known, max_names=1, cutoff=0.75)  # the dashes are alike
+        hint = "".join(f"; did you mean {name}?" for name in near)
+        if not hint and not context.parent:
+            hint = "; the options of a command follow its name"
+        text = f"no such option: {error.option_name}{hint}"
     message = f"{text} See {path} --help" if text.endswith("?") else f"{text}; see {path} --help"
     _print_error(message[:1].lower() + message[1:], "UsageError", as_json=_wants_json(words))
     return error.exit_code if error.exit_code != 1 else USAGE_ERROR

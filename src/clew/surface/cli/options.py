@@ -21,7 +21,6 @@ CollectionPath = Annotated[
     typer.Option(
         "--path",
         "-p",
-        "--store",
         metavar="PATH",
         help="Folder of the collections, or a postgresql:// or s3:// address (default: .clew).",
     ),

@@ -16,11 +16,8 @@ from clew.core.settings.types import InvalidValue, check_value_type, describe_ty
 from clew.core.suggest import HIDDEN, find_close_names
 
 FILE = "clew.toml"
-# Aliases for the variables that are set most often; the full name wins.
+# Aliases for variables that are set often; the full name wins.
 SHORT_VARIABLES = {
-    "CLEW_PATH": "path",
-    "CLEW_STORE": "path",
-    "CLEW_COLLECTION": "collection",
     "CLEW_EMBEDDER": "embedder.name",
 }
 _LANCE = "lance://"  # the prefix of an address

@@ -83,7 +83,7 @@ class SqliteBackend(BaseBackend):
             if db.execute(f"SELECT 1 FROM staged WHERE sum <> {schema.FIXED['staged']} LIMIT 1").fetchone():
                 raise CollectionDamaged(
                     "a vector of the model to switch to is damaged; `clew doctor --repair` deletes it, and "
-                    "`clew reembed --to` makes it again"
+                    "`clew reembed MODEL` makes it again"
                 )
             db.execute(
                 "CREATE TEMP TABLE used AS SELECT row, vector FROM signals WHERE length(vector) > 0 UNION ALL"

@@ -164,7 +164,6 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="Export file.")]
 Embedder = Annotated[
     str | None, typer.Argument(metavar="[MODEL]", help="Embedder to switch to; `clew models` lists them.")
 ]
-To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="The same as MODEL.", hidden=True)]
 Back = Annotated[bool, typer.Option("--back", help="Switch back to the previous vectors.")]
 Discard = Annotated[bool, typer.Option("--discard", help="Delete the vectors that are not in use.")]
 
@@ -205,7 +204,6 @@ def reembed(
     ctx: typer.Context,
     *,
     embedder: Embedder = None,
-    to: To = None,
     back: Back = False,
     discard: Discard = False,
     ray: o.RayAddress = None,
@@ -217,13 +215,12 @@ def reembed(
     """Switch to another embedder. Searches keep working meanwhile; the former vectors are kept until --discard."""
     from clew.surface.to_json import to_json
 
-    names = [name for name in (embedder, to) if name is not None]
-    if len(names) + back + discard != 1:
+    if (embedder is not None) + back + discard != 1:
         raise SettingsError("give exactly one of MODEL, --back and --discard")
     with open_engine(ctx, _AS_STORED) as engine:  # with the stored embedder
         with progress.report_progress() as on_progress:
             report = engine.reembed(
-                *names,
+                embedder,
                 back=back,
                 discard=discard,
                 max_cost=max_cost,

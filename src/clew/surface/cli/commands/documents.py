@@ -262,7 +262,6 @@ Author = Annotated[
 Channel = Annotated[str | None, typer.Option("--channel", metavar="NAME", help="All threads of a channel.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before erasing.")]
 ShowOnly = Annotated[bool, typer.Option("--dry-run", help="Show what would be erased; change nothing.")]
-MAX_LISTED = 20  # documents that are named before they are erased
 
 
 def erase(
@@ -280,7 +279,7 @@ def erase(
         names = documents or []
         if dry_run or not yes:
             planned = engine.erase(names, author=author, channel=channel, dry_run=True)
-            records = list(engine.list(Filter(documents=frozenset(planned.documents[:MAX_LISTED]))))
+            records = list(engine.list(Filter(documents=frozenset(planned.documents[: render.MAX_LISTED]))))
             if dry_run:
                 render.print_receipt(planned, records=records, as_json=as_json)
                 return

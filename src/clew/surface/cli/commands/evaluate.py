@@ -62,9 +62,6 @@ Sets = Annotated[
     typer.Option("--set", metavar="NAME=V,V", help="Also measure with these values of a setting (repeatable: a grid)."),
 ]
 Cut = Annotated[int, typer.Option("-k", metavar="N", help="Cutoff: the measures look at the first N documents.", min=1)]
-Hits = Annotated[
-    int | None, typer.Option("--hits", metavar="N", help="Chunks fetched for each question (default: 2 k).", min=1)
-]
 Tokens = Annotated[
     int | None, typer.Option("--tokens", metavar="N", help="Token budget of the context; 0: none.", min=0)
 ]
@@ -76,7 +73,6 @@ Runs = Annotated[
     Path | None, typer.Option("--runs", metavar="FOLDER", help="Folder of the runs (default: in the collection).")
 ]
 NoKeep = Annotated[bool, typer.Option("--no-keep", help="Do not store the run.")]
-Restart = Annotated[bool, typer.Option("--restart", help="Do not continue a run that broke off.")]
 Worst = Annotated[
     int, typer.Option("--worst", metavar="N", help="Also show the N questions with the lowest measure.", min=0)
 ]
@@ -109,14 +105,12 @@ def run(
     strategy: Strategies = None,
     sets: Sets = None,
     k: Cut = 10,
-    hits: Hits = None,
     tokens: Tokens = None,
     answers: Answers = False,
     measure: Measures = None,
     seen: Seen,
     runs: Runs = None,
     no_keep: NoKeep = False,
-    restart: Restart = False,
     worst: Worst = 0,
     as_json: o.Json = False,
 ) -> None:
@@ -132,14 +126,12 @@ def run(
             strategies=strategy or (),
             settings=build_setting_grid(engine.settings, sets or ()),
             k=k,
-            hits=hits,
             tokens=tokens,
             answers=answers,
             where=seen.build_filter(engine),
             measures=measure or (),
             keep=not no_keep,
             folder=runs,
-            resume=not restart,
             on_progress=on_progress,
         )
     print_evaluation(made, worst=worst, measures=measure or (), asked=asked, as_json=as_json)

@@ -228,8 +228,7 @@ def make_environment(start: "Invocation", environ: Mapping[str, str]) -> dict[st
     path = start.path if "://" in start.path else str(Path(start.path).absolute())
     models = {"CLEW_EMBEDDER__NAME": start.settings.embedder.name, "CLEW_LLM__NAME": start.settings.llm.name}
     own = {"CLEW_PATH": path, "CLEW_COLLECTION": start.collection, **models}
-    kept = {name: value for name, value in environ.items() if name != "CLEW_STORE"}
-    return {**kept, **own}
+    return {**environ, **own}
 
 
 _WINDOWS_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(subprocess, "DETACHED_PROCESS", 0)

@@ -71,7 +71,7 @@ def make_group(
     parts: dict[str, bool] = {}
     for where, count in ((EVERYTHING, HITS), (own, OWN_HITS)):
         query = engine.opened.finder.understand(build_query(question, count, where, history, settings), settings)
-        context = find_context(engine.opened, query, "hybrid", settings).context
+        context = find_context(engine.opened, query, "hybrid", settings, turns=join_turns(query)).context
         for passage in number_passages(context, engine.opened.store.document):
             known = {hit.chunk.index_text: hit.chunk.text for hit in passage.passage.chunks if hit.relevance >= 0}
             chunks |= {text: any(quote in own_text for quote in wanted) for text, own_text in known.items()}

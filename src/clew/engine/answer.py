@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from clew.core.answer import CLOSEST, NO_ANSWER, Answer, AnswerPart
@@ -12,7 +13,8 @@ from clew.core.errors import SettingsError
 from clew.core.events import EventStream, OnEvent, SentenceEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
-from clew.core.types import Message, Query
+from clew.core.small_talk import is_small_talk
+from clew.core.types import Hit, Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count
@@ -74,7 +76,8 @@ def ask(
     query = make_query_from_text_or_table(question, settings.context.k if k is None else k, where, history, settings)
     with UsageMeter().measure() as meter:
         query = opened.finder.understand(query, settings, opened.llm)
-    found = find_context(opened, query, strategy or settings.search.strategy, shape, session=session)
+    turns = "" if opened.llm is not None else join_turns(query)
+    found = find_context(opened, query, strategy or settings.search.strategy, shape, session=session, turns=turns)
     if not found.is_covered and not found.context.passages and (unknown := whole.unknown_names(where)):
         found = replace(found, context=replace(found.context, reason="; ".join(unknown)))
     if opened.llm is None or not found.context.passages:
@@ -141,11 +144,13 @@ class FoundContext:
 
     is_covered: False if all hits are below the relevance floor. The context then holds them anyway: the reader may
         still find an answer in them.
+    turns: The question after the one before it, as the reader reads it; empty without a conversation.
     numbers: The document numbers of the `session`.
     """
 
     query: Query
     context: Context
+    turns: str = ""
     is_covered: bool = True
     numbers: Mapping[str, int] = field(default_factory=dict)
     session: str | None = None
@@ -170,15 +175,26 @@ def shape_context(settings: Settings, *, tokens: int | None) -> Settings:
 
 
 def find_context(
-    opened: Opened, query: Query, strategy: str, settings: Settings, *, session: str | None = None
+    opened: Opened, query: Query, strategy: str, settings: Settings, *, session: str | None = None, turns: str = ""
 ) -> FoundContext:
-    """Search and assemble the context, with the relevance floor of `context`."""
+    """Search and assemble the context, with the relevance floor of `context`; also search for the `turns`, if any."""
     hits, left_out = find_relevant_hits(opened, query, strategy, settings)
+    if turns:
+        others = find_relevant_hits(opened, replace(query, text=turns, vector=None), strategy, settings)
+        hits, left_out = take_alternately(hits, others[0]), take_alternately(left_out, others[1])
     is_covered = bool(hits) or (settings.answer.min_confidence == 0 and bool(left_out))
     context = assemble_context(opened, query, hits or left_out, session=session, settings=settings)
     if left_out and not is_covered:
         context = replace(context, reason=explain_floor(left_out, settings.context))
-    return FoundContext(query, context, is_covered, context.numbers if session else {}, session)
+    return FoundContext(query, context, turns, is_covered, context.numbers if session else {}, session)
+
+
+def take_alternately(*rankings: Sequence[Hit]) -> list[Hit]:
+    """Take hits of several rankings in turn, each chunk once."""
+    found: dict[str, Hit] = {}
+    for hits in zip_longest(*rankings):
+        found |= {hit.chunk.id: hit for hit in hits if hit is not None and hit.chunk.id not in found}
+    return list(found.values())
 
 
 def make_checker(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Checker:
@@ -283,15 +299,14 @@ def make_reader(opened: Opened, found: FoundContext, settings: Settings) -> Ques
     """Make the QuestionReader: the reranker, and the reader if it knows the language."""
     hits, text = [hit for passage in found.context.passages for hit in passage.chunks], found.query.text
     reranker = opened.get_reranker_or_overlap(settings, text)
-    return QuestionReader(text, reranker, opened.get_reader(text, hits, settings), join_turns(found.query))
+    return QuestionReader(text, reranker, opened.get_reader(text, hits, settings), found.turns)
 
 
 def join_turns(query: Query) -> str:
-    """Return a follow-up after the question that it leans on, as the reader was trained to read it; else ""."""
-    if query.asked in ("", query.text):
-        return ""
+    """Return a question after the one before it in the conversation, if any, as the reader was trained to read it."""
+    asked = query.asked or query.text
     before = next((each.text for each in reversed(query.history) if each.role == "user"), "")
-    return f"{before} {query.asked}".strip()
+    return f"{before} {asked}" if before and not is_small_talk(asked) else ""
 
 
 def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_answer: bool, on_event: OnEvent) -> str:

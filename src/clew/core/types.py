@@ -21,9 +21,10 @@ Span = tuple[int, int]  # start and end, in characters
 QUOTE = "> "  # prefix of context lines that repeat earlier messages: indexed, not embedded
 
 
-def _check_fields(value: object, texts: Sequence[str], times: Sequence[str]) -> None:
-    """Raise TypeError for a text or time of another type."""
-    for names, kind, shown in ((texts, str, "a text"), (times, datetime | None, "a datetime")):
+def _check_fields(value: object, texts: Sequence[str], times: Sequence[str], ids: Sequence[str] = ()) -> None:
+    """Raise TypeError for a text or time of another type; `ids` and times may be None."""
+    checks = (texts, str, "a text"), (ids, str | None, "an id"), (times, datetime | None, "a datetime")
+    for names, kind, shown in checks:
         for name in names:
             if not isinstance(given := getattr(value, name), kind):
                 raise TypeError(f"{type(value).__name__}({name}=…) takes {shown}, not {given!r:.40}")
@@ -53,7 +54,7 @@ class Message:
     access: Set[str] | None = None
 
     def __post_init__(self) -> None:
-        _check_fields(self, ("text", "author", "id", "channel", "role"), ("at",))
+        _check_fields(self, ("text", "author", "id", "channel", "role"), ("at",), ("reply_to",))
         object.__setattr__(self, "access", _check_access("Message", self.access))
         if not self.id:
             key = digest("message", self.channel, self.author, to_iso(self.at) or "", self.text)

@@ -153,7 +153,10 @@ def test_a_search_that_fails_is_an_error_and_never_no_hits(caplog: pytest.LogCap
 
 def test_two_records_with_their_tags_and_similarities() -> None:
     with Engine.open(
-        ":memory:", embedder="hashed", extensions=Extensions(strategies={"chunked": scored(recipes=0.87, paris=0.95)})
+        ":memory:",
+        embedder="hashed",
+        extensions=Extensions(strategies={"chunked": scored(recipes=0.87, paris=0.95)}),
+        settings=Settings(context=ContextConfig(min_chance=0)),
     ) as engine:
         engine.add_documents(
             [

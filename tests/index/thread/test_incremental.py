@@ -83,16 +83,16 @@ def test_those_that_answer_the_same_missing_message_are_one_thread(engine: Engin
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"id": 17}, "the id of a message is 17"),
-        ({"reply_to": 17}, "the reply_to of a message is 17"),
-        ({"channel": 17}, "the channel of a message is 17"),
-        ({"author": None}, "the author of a message is None"),
-        ({"at": "2026-03-02T09:00"}, "the time of message 'm1' is '2026-03-02T09:00'; it must be a datetime"),
+        ({"id": 17}, "Message(id=…) takes a text, not 17"),
+        ({"reply_to": 17}, "Message(reply_to=…) takes an id, not 17"),
+        ({"channel": 17}, "Message(channel=…) takes a text, not 17"),
+        ({"author": None}, "Message(author=…) takes a text, not None"),
+        ({"at": "2026-03-02T09:00"}, "Message(at=…) takes a datetime, not '2026-03-02T09:00'"),
     ],
 )
 def test_what_is_no_message_is_refused_at_the_door(engine: Engine, wrong: dict[str, Any], reason: str) -> None:
-    with pytest.raises(SettingsError, match=re.escape(reason)):
-        engine.add_messages([said(0, "fine"), said(1, "The winch squeaks.", **wrong)])
+    with pytest.raises(TypeError, match=re.escape(reason)):
+        said(1, "The winch squeaks.", **wrong)
     with pytest.raises(SettingsError, match="messages must be Message objects; got a dict"):
         engine.add_messages([{"text": "hello", "channel": "yard"}])  # type: ignore[list-item]
     assert list(engine.list()) == []

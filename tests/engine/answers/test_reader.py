@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew import Answer, Document, DriverMissing, Engine, NotFound, Settings, SettingsError, drivers
+from clew import Answer, Document, DriverMissing, Engine, Message, NotFound, Settings, SettingsError, drivers
 from clew.core.settings import AnswerConfig
 from clew.engine.opened import open_reader
 
@@ -62,6 +62,30 @@ def test_a_follow_up_is_not_answered_with_the_last_answer_again() -> None:
     assert answer.searched.endswith(": and the glazes?")
     assert answer.found
     assert answer.parts[0].passage.startswith("Ask Marta")
+
+
+@pytest.mark.parametrize(
+    ("before", "page"),
+    [
+        ("", "club.md"),
+        ("How do I make the kiln programme stop after the first shelf that breaks?", "kiln.md"),
+        ("When does the shop open?", "shop.md"),
+    ],
+)
+@pytest.mark.slow
+def test_a_question_is_read_after_the_one_before_it(before: str, page: str) -> None:
+    pages = {
+        "kiln": "The kiln programme stops after the first shelf that breaks if you turn the red knob to S. Shelves "
+        "that have begun to heat are finished; only the next ones stay cold.",
+        "club": "Those who pay by the year become members. Guests that are already members elsewhere pay half.",
+        "shop": "The shop opens at nine. Goods that are already paid for stay on the shelf for a week.",
+    }
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Document(name, text, title=name, uri=f"{name}.md") for name, text in pages.items()])
+        history = [Message(before)] if before else []
+        answer = engine.ask("What becomes of those that are already going?", history=history)
+    assert answer.searched == ""  # nothing in the question shows that it leans on another
+    assert answer.citations[0].uri == page
 
 
 @pytest.mark.parametrize("question", ["How hot does the kiln get?", "How much is a repair of the kiln?"])

@@ -25,7 +25,7 @@ MIN_CHANCE = 0.001  # chances are clipped to this distance from 0 and 1
 MAX_LAG = 4.0  # in log-odds, behind the first passage, within which others are shown
 MAX_PART_LAG = 6.0  # … and within which an agent reads parts
 # Of the confidence: a constant, and the weights of the passage's log-odds and of the reader's on the marked part.
-OFFSET, HIT_WEIGHT, PART_WEIGHT = 1.4, 0.1, 0.55
+OFFSET, HIT_WEIGHT, PART_WEIGHT = 1.5, 0.2, 0.5
 MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of the whole message, and of the reranker on a page, in the choice of a part
 
 

@@ -39,15 +39,6 @@ _QUANTITY_WORDS = re.compile(
 _NUMBERED = re.compile(r"\b(?P<name>[A-Z][^\W\d_]+(?:[ -][A-Z][^\W\d_]+)?)[ -](?P<number>\d+[A-Za-z]?|[A-Z])\b")
 _CODE = re.compile(r"(?<!\w)(?P<name>[A-Z]{1,6})[-_]?(?P<number>\d[\w-]*)")
 _VERSION = re.compile(r"(?<![\w.])v?\d+(?:\.\d+){2,}(?![\w.]*\d)")
-_ASKS_PRICE = re.compile(
-    r"\b(?:how\s+much|what)\b[^?]*\b(?:cost|costs|charged?|pays?|paid|earns?|money|cash|fees?|price)\b"
-    r"|\bat\s+what\s+price\b",
-    re.IGNORECASE,
-)
-_MONEY = re.compile(
-    r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY|euros?|dollars?|pounds?|cents?|pence|yen|francs?|free|nothing|unpaid|gratis)\b",
-    re.IGNORECASE,
-)
 
 
 def is_statement(text: str) -> bool:
@@ -64,7 +55,7 @@ def is_question(text: str) -> bool:
 
 
 def explain_missing(question: str, texts: Sequence[str]) -> str:
-    """Explain what a question asks for and no text has (a code like theirs, an amount, a price); empty if nothing."""
+    """Explain what a question asks for and no text has (a code like theirs, an amount); empty if nothing."""
     dates = [fact for fact in find_facts(question) if fact.kind in ("date", "year")]
     for pattern in (_CODE, _NUMBERED):
         for asked in pattern.finditer(question):
@@ -78,8 +69,6 @@ def explain_missing(question: str, texts: Sequence[str]) -> str:
         others = [match[0] for text in texts for match in _VERSION.finditer(text)]
         if others and version[0].lstrip("v") not in {each.lstrip("v") for each in others}:
             return f"{version[0]} is not mentioned; {others[0]} is"
-    if _ASKS_PRICE.search(question) and texts and not any(map(_MONEY.search, texts)):
-        return "an amount of money is asked for, and the passages found state none"
     if _AMOUNT.search(question) and texts and not any(map(_states_amount, texts)):
         return "an amount is asked for, and the passages found state none"
     return ""

@@ -13,7 +13,6 @@ from clew.core.errors import SettingsError
 from clew.core.events import EventStream, OnEvent, SentenceEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
-from clew.core.small_talk import is_small_talk
 from clew.core.types import Hit, Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
@@ -31,6 +30,7 @@ from clew.query.answer.passages import NumberedPassage, number_passages
 from clew.query.answer.question import explain_missing, explain_unnamed
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt, write_answer
 from clew.query.context.assemble import explain_floor
+from clew.query.rewrite.expand import read_role_and_text
 from clew.query.search.rank import HYBRID
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 OnSentence = Callable[[str], None]
 NOTHING_TO_CITE = "the passages found have no sentence to cite"
+MAX_BEFORE = 1_000  # characters of the question before a follow-up
 MISSING_CONFIDENCE = 0.2  # upper bound if the passages lack the kind of answer that is asked for
 UNNAMED_CONFIDENCE = 0.3  # upper bound if no passage mentions a name of the question (they may use another name)
 
@@ -144,7 +145,7 @@ class FoundContext:
 
     is_covered: False if all hits are below the relevance floor. The context then holds them anyway: the reader may
         still find an answer in them.
-    turns: The question after the one before it, as the reader reads it; empty without a conversation.
+    turns: A follow-up after the question that it leans on, as the reader reads it; empty for any other question.
     numbers: The document numbers of the `session`.
     """
 
@@ -179,22 +180,22 @@ def find_context(
 ) -> FoundContext:
     """Search and assemble the context, with the relevance floor of `context`; also search for the `turns`, if any."""
     hits, left_out = find_relevant_hits(opened, query, strategy, settings)
+    is_covered = bool(hits) or (settings.answer.min_confidence == 0 and bool(left_out))
     if turns:
         others = find_relevant_hits(opened, replace(query, text=turns, vector=None), strategy, settings)
-        hits, left_out = take_alternately(hits, others[0]), take_alternately(left_out, others[1])
-    is_covered = bool(hits) or (settings.answer.min_confidence == 0 and bool(left_out))
+        hits, left_out = (take_alternately(query.k, *pair) for pair in zip((hits, left_out), others, strict=True))
     context = assemble_context(opened, query, hits or left_out, session=session, settings=settings)
     if left_out and not is_covered:
         context = replace(context, reason=explain_floor(left_out, settings.context))
     return FoundContext(query, context, turns, is_covered, context.numbers if session else {}, session)
 
 
-def take_alternately(*rankings: Sequence[Hit]) -> list[Hit]:
-    """Take hits of several rankings in turn, each chunk once."""
+def take_alternately(k: int, *rankings: Sequence[Hit]) -> list[Hit]:
+    """Take k hits of several rankings in turn, each chunk once."""
     found: dict[str, Hit] = {}
     for hits in zip_longest(*rankings):
         found |= {hit.chunk.id: hit for hit in hits if hit is not None and hit.chunk.id not in found}
-    return list(found.values())
+    return list(found.values())[:k]
 
 
 def make_checker(opened: Opened, passages: Sequence[NumberedPassage], question: str, settings: Settings) -> Checker:
@@ -303,10 +304,12 @@ def make_reader(opened: Opened, found: FoundContext, settings: Settings) -> Ques
 
 
 def join_turns(query: Query) -> str:
-    """Return a question after the one before it in the conversation, if any, as the reader was trained to read it."""
-    asked = query.asked or query.text
-    before = next((each.text for each in reversed(query.history) if each.role == "user"), "")
-    return f"{before} {asked}" if before and not is_small_talk(asked) else ""
+    """Return a follow-up after the question that it leans on, as the reader was trained to read it; else ""."""
+    if query.asked in ("", query.text):
+        return ""
+    said = map(read_role_and_text, reversed(query.history))
+    before = next((text for role, text in said if role == "user"), "")
+    return f"{before[:MAX_BEFORE]} {query.asked}" if before else ""
 
 
 def _write_parts(parts: Sequence[AnswerPart], numbers: Mapping[str, int], *, is_answer: bool, on_event: OnEvent) -> str:

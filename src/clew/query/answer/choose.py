@@ -33,8 +33,8 @@ MESSAGE_WEIGHT, TOPIC_WEIGHT = 0.5, 0.8  # of the whole message, and of the rera
 class QuestionReader:
     """The models that score texts for one question: the reranker, and the reader if it knows the language.
 
-    In a conversation the reader reads `turns`: the question before, then the question as asked. Only the reader was
-    trained on turns, so it reads alone, in place of the reranker too.
+    A follow-up is read as `turns`: the question before it, then the question as asked. Only the reader was trained on
+    turns, so it reads alone, in place of the reranker too.
     """
 
     question: str
@@ -49,7 +49,7 @@ class QuestionReader:
         return self._score(self.reader, self.turns or self.question, texts)
 
     def read_topics(self, texts: Sequence[str], odds: Sequence[float]) -> list[float]:
-        """Return the log-odds to add to the reader's: the reranker's, or in a conversation the reader's again."""
+        """Return the log-odds to add to the reader's: the reranker's, or for a follow-up the reader's again."""
         if self.reader is None:
             return [0.0] * len(texts)
         return list(odds) if self.turns else self._score(self.reranker, self.question, texts)
@@ -115,7 +115,7 @@ def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) 
     pairs = [(each, hit) for each in passages for hit in each.passage.chunks if not math.isnan(hit.relevance)]
     pairs = pairs or [(each, each.passage.chunks[0]) for each in passages]  # the strategy gives no relevance
     most = 2 * READ_HITS if reader.turns else READ_HITS  # without the reranker, in the same time
-    pairs = sorted(pairs, key=lambda pair: -pair[1].score)[:most]
+    pairs = sorted(pairs, key=lambda pair: -_rate(pair[1]))[:most]
     texts = [hit.chunk.index_text for _, hit in pairs]
     best: dict[int, _ReadPassage] = {}
     read = reader.read(texts)
@@ -125,6 +125,11 @@ def _rank_passages(reader: QuestionReader, passages: Sequence[NumberedPassage]) 
         if known is None or odds > known.odds:
             best[passage.number] = _ReadPassage(passage, hit, odds)
     return sorted(best.values(), key=lambda each: (-each.odds, each.passage.number))
+
+
+def _rate(hit: Hit) -> float:
+    """Return the relevance, which hits of several searches share, or the score where there is none."""
+    return hit.score if math.isnan(hit.relevance) else hit.relevance
 
 
 def _find_best_part(reader: QuestionReader, read: _ReadPassage) -> tuple[Part, float] | None:

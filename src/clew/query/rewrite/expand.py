@@ -84,7 +84,7 @@ class ContextualExpander:
     def _collect_recent_turns(self, query: str, history: Sequence[HistoryItem]) -> list[list[tuple[bool, str]]]:
         """Collect the last turns, oldest first, each a list of (whether the user spoke, text)."""
         turns: list[list[tuple[bool, str]]] = []
-        for role, said in map(_read_role_and_text, history):
+        for role, said in map(read_role_and_text, history):
             text = said.removeprefix(CLOSEST).removeprefix(NO_ANSWER)  # words about the answer, not about its subject
             if role == "user" or (role == "assistant" and self.include_assistant and not turns):
                 turns.append([])
@@ -131,7 +131,7 @@ def _select_new_words(
     return kept
 
 
-def _read_role_and_text(message: HistoryItem) -> tuple[str, str]:
+def read_role_and_text(message: HistoryItem) -> tuple[str, str]:
     """Return the role and the text of a message; its raw content if context was injected."""
     if isinstance(message, Message):
         return message.role, message.text

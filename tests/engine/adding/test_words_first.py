@@ -397,7 +397,8 @@ def test_a_picture_without_words_is_read_once(tmp_path: Path, monkeypatch: pytes
     picture.parent.mkdir()
     cv2.imwrite(str(picture), np.full((64, 64, 3), 200, np.uint8))
     os.utime(picture, (1e9, 1e9))
-    with Engine.open(":memory:", embedder="hashed") as engine:
+    patient = Settings(ingestion=IngestionConfig(max_read_seconds=200))  # recognition is slow on a busy machine
+    with Engine.open(":memory:", embedder="hashed", settings=patient) as engine:
         first = engine.add("pages")
         assert (first.added, first.failed) == (("pages/sky.png",), ())
         assert [note.reason for note in first.noted] == ["is a picture in which no text was recognised"]
